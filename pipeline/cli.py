@@ -1,0 +1,218 @@
+"""The command ``bert-data``: which command runs, how it fails, with what exit code.
+
+Nothing heavy is imported before a command's own flags are found to be right, so that help and
+wrong flags answer at once.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib.metadata
+import logging
+import os
+import select
+import signal
+import sys
+import textwrap
+import traceback
+from collections.abc import Callable, Sequence
+
+from pipeline.flags import FlagParser, UsageError, parse_build
+from schemas import SCHEMA_VERSION
+from schemas.errors import BuildError, ConfigError, SingleDocumentError, TooManyRejectsError
+
+__all__ = ["COMMANDS", "main"]
+
+#: What setup.py calls the package.
+_DISTRIBUTION = "bert-data"
+
+#: The descriptor, since sys.stdout may be anything.
+_STDOUT = 1
+
+#: Longest text of an unexpected error that is shown without --debug.
+_MAX_MESSAGE = 500
+
+_USAGE = """\
+usage: bert-data COMMAND [flags]
+
+Raw text in, masked sentence pairs for BERT's pre-training out.
+
+commands:
+{commands}
+
+options, anywhere:
+  --debug     show the traceback of an error
+  --version   print the version
+  -h, --help  this help; after a command, the flags of the command
+
+exit codes: 0 done, 1 failed, 2 wrong flags or configuration, 3 too many records refused,
+130 interrupted, 143 terminated
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; the exit code. Errors are one line on stderr, ``--debug`` shows more."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments
+    # Worker processes then say on stderr what went wrong in them.
+    logging.getLogger("runners").setLevel(logging.DEBUG if debug else logging.NOTSET)
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    try:
+        return _run(arguments)
+    except KeyboardInterrupt as stop:
+        building = arguments[:1] == ["build"]
+        remedy = "; nothing half-written was left; run again with --resume" if building else ""
+        signum = getattr(stop, "signum", signal.SIGINT)
+        how = "" if signum == signal.SIGINT else f" by {signal.Signals(signum).name}"
+        return _fail(f"interrupted{how}{remedy}", 128 + signum, debug=debug)
+    except BrokenPipeError as error:
+        if _stdout_is_closed():  # | head has seen enough
+            return 1
+        return _fail(_describe(error), 1, debug=debug)
+    except (ConfigError, UsageError, SingleDocumentError) as error:
+        return _fail(str(error), 2, debug=debug)
+    except TooManyRejectsError as error:
+        return _fail(str(error), 3, debug=debug)
+    except BuildError as error:
+        return _fail(str(error), 1, debug=debug)
+    except Exception as error:  # the last resort: whatever it is, one line and a code
+        return _fail(_describe(error), 1, debug=debug)
+
+
+def _run(arguments: list[str]) -> int:
+    logging.getLogger().addFilter(_is_news)
+    try:
+        code = _dispatch(arguments)
+    except SystemExit as stop:  # argparse, after --help
+        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    sys.stdout.flush()  # here, where a reader that has gone is no error
+    return code
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments:
+        print(_help(), end="", file=sys.stderr)
+        return 2
+    name, rest = arguments[0], arguments[1:]
+    if name in ("-h", "--help"):
+        print(_help(), end="")
+    elif name == "--version":
+        print(f"bert-data {_version()} (data set version {SCHEMA_VERSION})")
+    elif name in COMMANDS:
+        return COMMANDS[name][0](rest)
+    else:
+        close = difflib.get_close_matches(name, COMMANDS, 1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(COMMANDS)}"
+        raise UsageError(f"no such command: {name}; {hint}")
+    return 0
+
+
+def _build(arguments: list[str]) -> int:
+    config, beam_args = parse_build(arguments)
+    _warn(config.warnings())
+    from pipeline.run import build
+
+    return _code(build(config, beam_args=beam_args))
+
+
+def _plan(arguments: list[str]) -> int:
+    config, beam_args = parse_build(arguments, command="plan", output_required=False)
+    _warn(config.warnings())
+    from pipeline.plan import plan
+
+    return _code(plan(config, beam_args=beam_args))
+
+
+def _show(arguments: list[str]) -> int:
+    parser = FlagParser(prog="bert-data show", description="Print examples of a data set, as text.")
+    parser.add_argument("directory", help="what --output of the build named")
+    parser.add_argument(
+        "-n", type=int, default=5, metavar="N", help="how many, spread evenly (default: 5)"
+    )
+    parser.add_argument(
+        "--split", default="train", help="train or validation (default: train)", metavar="NAME"
+    )
+    parser.add_argument(
+        "--max_seq_length",
+        "--max-seq-length",
+        type=int,
+        metavar="N",
+        help="which length (default: the shortest there is)",
+    )
+    parser.add_argument(
+        "--start", type=int, default=0, metavar="N", help="start so many rows later (default: 0)"
+    )
+    given = parser.parse_args(arguments)
+    from pipeline.show import show
+
+    show(
+        given.directory,
+        n=given.n,
+        split=given.split,
+        max_seq_length=given.max_seq_length,
+        start=given.start,
+    )
+    return 0
+
+
+#: Name, what runs it, what the help says.
+COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
+    "build": (_build, "make a data set"),
+    "plan": (_plan, "say what a build would read, make and need, and write nothing"),
+    "show": (_show, "print examples of a data set"),
+}
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:{width}}  {about}" for name, (_, about) in COMMANDS.items()]
+    return _USAGE.format(commands="\n".join(lines))
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version(_DISTRIBUTION)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _code(result: object) -> int:
+    """A command's exit code; one that returns something else (its manifest) has succeeded."""
+    return result if type(result) is int else 0
+
+
+def _warn(warnings: Sequence[str]) -> None:
+    for warning in warnings:
+        print(f"bert-data: warning: {warning}", file=sys.stderr)
+
+
+def _fail(message: str, code: int, *, debug: bool) -> int:
+    """Say it on stderr; with ``debug``, the traceback of the exception being handled first."""
+    if debug:
+        traceback.print_exc()
+    print(f"bert-data: error: {' '.join(message.split())}", file=sys.stderr)
+    return code
+
+
+def _describe(error: Exception) -> str:
+    """An unexpected error in a line. A worker's has its traceback in its text: the end counts."""
+    text = str(error).strip()
+    if "Traceback (most recent call last)" in text:
+        text = text.splitlines()[-1]
+    text = textwrap.shorten(text, _MAX_MESSAGE, placeholder=" ...")
+    return f"{type(error).__name__}: {text} (--debug shows where)"
+
+
+def _stdout_is_closed() -> bool:
+    """Whether the reader of stdout has gone; then nothing more is written to it at exit either."""
+    poll = select.poll()
+    poll.register(_STDOUT, select.POLLOUT)
+    gone = any(event & select.POLLERR for _, event in poll.poll(0))
+    if gone:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), _STDOUT)
+    return gone
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """False for what Beam logs on import where its Google Cloud parts are not installed."""
+    return not record.getMessage().startswith("apitools not found")

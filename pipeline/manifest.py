@@ -1,0 +1,218 @@
+"""Writes what a data set says of itself: the tokenizer, the card, and last of all the manifest.
+
+Reading it is in ``schemas.manifest``, which trainers may import without the rest of the pipeline.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import metadata
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from apache_beam.io.filesystems import FileSystems
+
+from pipeline.card import dataset_card
+from pipeline.config import BuildConfig
+from schemas.errors import SingleDocumentError
+from schemas.manifest import (
+    MANIFEST_FILE,
+    Counts,
+    CreatedBy,
+    DataSet,
+    Manifest,
+    Rates,
+    Shard,
+    TokenizerInfo,
+)
+from transforms.atomic import atomic_write
+from transforms.reject_limit import ReadTotals
+from transforms.shards import RESUME_FOLDER, BlockInfo, ShardInfo
+from transforms.vocabulary import Vocabulary
+
+__all__ = ["WriteManifest", "make_manifest"]
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+def _rates(counts: Counter[str], *, max_seq_length: int, tokens: int) -> Rates:
+    """Realised shares of one data set.
+
+    Args:
+      counts: summed over its shards, see ``transforms.examples.ExampleStream``.
+      max_seq_length: its length.
+      tokens: of its split's documents, counted once.
+    """
+    examples, example_tokens = counts["examples"], counts["example_tokens"]
+    masked = counts["mask_tokens"] + counts["random_tokens"] + counts["kept_tokens"]
+    filled = _ratio(example_tokens, examples * max_seq_length)
+    return Rates(
+        mean_num_tokens=_ratio(example_tokens, examples),
+        padding=None if filled is None else 1 - filled,
+        masked=_ratio(masked, example_tokens),
+        mask_token=_ratio(counts["mask_tokens"], masked),
+        random_token=_ratio(counts["random_tokens"], masked),
+        kept_token=_ratio(counts["kept_tokens"], masked),
+        not_next=_ratio(counts["not_next"], examples),
+        short=_ratio(counts["short"], examples),
+        unknown=_ratio(counts["unknown_tokens"], example_tokens),
+        uncovered_tokens=_ratio(counts["uncovered_tokens"], tokens),
+        single_segment_not_next=_ratio(counts["single_segment_not_next"], examples),
+    )
+
+
+def _data_set(shards: list[ShardInfo], *, tokens: int) -> DataSet:
+    first = shards[0]
+    counts = Counter[str]()
+    for shard in shards:
+        counts.update(shard.counts)
+    return DataSet(
+        name=f"seq{first.max_seq_length}",
+        max_seq_length=first.max_seq_length,
+        max_predictions_per_seq=first.max_predictions_per_seq,
+        split=first.split,
+        examples=counts["examples"],
+        chunks_without_partner=counts["chunks_without_partner"],
+        rates=_rates(counts, max_seq_length=first.max_seq_length, tokens=tokens),
+        num_tokens_histogram=tuple(
+            int(n) for n in np.sum([shard.histogram for shard in shards], axis=0)
+        ),
+        shards=tuple(
+            Shard(path=s.path, rows=s.rows, bytes=s.bytes, sha256=s.sha256)
+            for s in sorted(shards, key=lambda s: s.path)
+        ),
+    )
+
+
+def make_manifest(
+    blocks: Sequence[BlockInfo],
+    totals: ReadTotals,
+    *,
+    config: BuildConfig,
+    vocabulary: Vocabulary,
+    fingerprint: str,
+) -> Manifest:
+    """Adds up what was written.
+
+    Raises:
+      SingleDocumentError: all documents have the same text, so that no NotNext can be drawn.
+    """
+    documents = Counter[str]()
+    tokens_of = Counter[str]()
+    by_set: dict[tuple[int, str], list[ShardInfo]] = {}
+    for block in sorted(blocks, key=lambda b: b.block):
+        documents.update(block.counts)
+        tokens_of[block.split] += block.counts["tokens"]
+        for shard in block.shards:
+            by_set.setdefault((shard.max_seq_length, shard.split), []).append(shard)
+    data_sets = tuple(
+        _data_set(shards, tokens=tokens_of[split]) for (_, split), shards in sorted(by_set.items())
+    )
+    with_tokens = documents["documents"] - documents["documents_without_tokens"]
+    distinct = with_tokens - documents["duplicate_documents"]
+    if distinct < 2:
+        what = "has no document with text" if not distinct else "is one document"
+        raise SingleDocumentError(
+            f"the corpus {what}, and --objective={config.objective} needs at least two different "
+            "ones: B of a NotNext pair comes from another document; add documents, or set document "
+            "boundaries (a blank line in BERT's text format, --document_separator in prose)"
+        )
+    return Manifest(
+        created_by=CreatedBy(
+            name="bert-data", version=metadata.version("bert-data"), pyarrow=pa.__version__
+        ),
+        configuration=json.loads(config.to_json()),
+        fingerprint=fingerprint,
+        random_seed=config.random_seed,
+        tokenizer=TokenizerInfo(
+            file="tokenizer.json",
+            digest=vocabulary.digest,
+            vocab_size=vocabulary.vocab_size,
+            do_lower_case=vocabulary.do_lower_case,
+            pad_id=vocabulary.pad_id,
+            unk_id=vocabulary.unk_id,
+            cls_id=vocabulary.cls_id,
+            sep_id=vocabulary.sep_id,
+            mask_id=vocabulary.mask_id,
+        ),
+        counts=Counts(
+            documents=documents["documents"],
+            duplicate_documents=documents["duplicate_documents"],
+            documents_without_tokens=documents["documents_without_tokens"],
+            one_sentence_documents=documents["one_sentence_documents"],
+            sentences=documents["sentences"],
+            tokens=documents["tokens"],
+            unknown_tokens=documents["unknown_tokens"],
+            examples=sum(d.examples for d in data_sets),
+            rejects=totals.rejects,
+            rejects_by_reason=dict(totals.rejects_by_reason),
+        ),
+        data_sets=data_sets,
+    )
+
+
+class _WriteManifest(beam.DoFn):
+    def __init__(self, config: BuildConfig, vocabulary: Vocabulary, fingerprint: str):
+        self._config = config
+        self._vocabulary = vocabulary
+        self._fingerprint = fingerprint
+
+    def process(
+        self, element: tuple[None, Iterable[BlockInfo]], totals: ReadTotals
+    ) -> Iterator[str]:
+        manifest = make_manifest(
+            list(element[1]),
+            totals,
+            config=self._config,
+            vocabulary=self._vocabulary,
+            fingerprint=self._fingerprint,
+        )
+        files = {
+            "tokenizer.json": self._vocabulary.tokenizer_json,
+            "vocab.txt": "".join(f"{token}\n" for token in self._vocabulary.tokens),
+            "README.md": dataset_card(manifest),
+            MANIFEST_FILE: manifest.to_json(),
+        }
+        for name, text in files.items():
+            with atomic_write(posixpath.join(self._config.output, name)) as file:
+                file.write(text.encode())
+        notes = posixpath.join(self._config.output, RESUME_FOLDER)
+        if FileSystems.exists(notes):
+            FileSystems.delete([notes])
+        yield manifest.fingerprint
+
+
+class WriteManifest(beam.PTransform):
+    """:class:`BlockInfo` elements in; the data set is complete when this is done.
+
+    Args:
+      config, vocabulary, fingerprint: of the job.
+      totals: a side input, the ``ReadTotals``.
+    """
+
+    def __init__(
+        self, *, config: BuildConfig, vocabulary: Vocabulary, fingerprint: str, totals: Any
+    ):
+        super().__init__()
+        self.config = config
+        self.vocabulary = vocabulary
+        self.fingerprint = fingerprint
+        self.totals = totals
+
+    def expand(self, blocks: beam.PCollection) -> beam.PCollection:
+        return (
+            blocks
+            | "ForOne" >> beam.Map(lambda block: (None, block))
+            | "Gather" >> beam.GroupByKey()
+            | "Write"
+            >> beam.ParDo(
+                _WriteManifest(self.config, self.vocabulary, self.fingerprint), self.totals
+            )
+        )

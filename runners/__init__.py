@@ -1,0 +1,1 @@
+"""Where it runs: processes, progress, and what went wrong there."""

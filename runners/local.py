@@ -1,0 +1,177 @@
+"""Runs a build on this machine: in this process when there is little to do, else one worker a core.
+
+The runner is always Beam's ``FnApiRunner``, chosen explicitly: ``DirectRunner`` first looks for Prism, a
+Go binary it would download, and ignores the worker flags.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import re
+import threading
+from collections.abc import Callable, Sequence
+
+import apache_beam as beam
+import grpc  # type: ignore[import-untyped]
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.transforms.environments import SubprocessSDKEnvironment
+
+from runners.errors import translated
+from runners.interrupts import Interrupts
+from runners.progress import ProgressDisplay, SharedCounters
+from runners.workers import ForkedWorkers, SpawnedWorkers, Workers, can_fork, death
+from schemas.errors import BuildError
+from transforms import progress
+
+__all__ = ["SMALL_INPUT_BYTES", "LocalRun", "choose_workers", "run_locally"]
+
+#: Below this, starting workers takes longer than the work.
+SMALL_INPUT_BYTES = 16 << 20
+
+#: Beam's threads that wait for the end of a worker's process; and what they say when it failed.
+_WAITING_THREAD = "run_worker"
+_PROCESS_ENDED = r"Worker subprocess exited with return code (-?\d+)"
+
+_WAIT_SECONDS = 5.0
+
+
+def choose_workers(num_workers: int | None, *, text_bytes: int) -> int:
+    """How many worker processes: as asked, else one for small input and one a core otherwise."""
+    if num_workers is not None:
+        return num_workers
+    return 1 if text_bytes < SMALL_INPUT_BYTES else len(os.sched_getaffinity(0))
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalRun:
+    """How a local run goes.
+
+    Attributes:
+      workers: processes; 1 is this one.
+      beam_args: Beam's own flags; ``--direct_running_mode`` or ``--direct_num_workers`` there
+        overrule ``workers``.
+      raw_bytes, blocks: for the progress display.
+      quiet: no progress display.
+    """
+
+    workers: int
+    beam_args: Sequence[str]
+    raw_bytes: int
+    blocks: int
+    quiet: bool = False
+
+
+def run_locally(
+    construct: Callable[[beam.Pipeline], None],
+    run: LocalRun,
+    *,
+    interrupts: Interrupts,
+    warm_up: Callable[[], None],
+) -> None:
+    """Builds the graph with ``construct`` and runs it to its end.
+
+    Args:
+      construct: wires everything into the pipeline it is given.
+      run: how.
+      interrupts: of the context ``interruptible`` that all of it is in.
+      warm_up: loads what every worker needs; called once, before workers are forked.
+
+    Raises:
+      BuildError: or another of ``schemas.errors``, as it was raised on a worker; or a worker died.
+      InterruptedBuildError: see ``runners.interrupts``.
+    """
+    options = PipelineOptions(list(run.beam_args))
+    direct = options.view_as(DirectOptions)
+    counters = SharedCounters(run.workers + 1)
+    with contextlib.ExitStack() as stack:
+        workers = _start_workers(run, direct, counters, warm_up=warm_up)
+        watch = stack.enter_context(_DeathWatch(workers, interrupts))
+        if workers is None:
+            runner = FnApiRunner()
+            progress.set_listener(counters.listener(run.workers))
+            stack.callback(progress.set_listener, None)
+        else:
+            stack.callback(workers.close)
+            stack.enter_context(interrupts.calling(workers.kill))
+            runner = FnApiRunner(SubprocessSDKEnvironment.from_command_string(workers.command))
+        stack.enter_context(
+            ProgressDisplay(
+                counters,
+                raw_bytes=run.raw_bytes,
+                blocks=run.blocks,
+                quiet=run.quiet,
+                check=watch.check,
+            )
+        )
+        pipeline = beam.Pipeline(runner=runner, options=options)
+        construct(pipeline)
+        with translated():
+            pipeline.run().wait_until_finish()
+
+
+def _start_workers(
+    run: LocalRun, direct: DirectOptions, counters: SharedCounters, *, warm_up: Callable[[], None]
+) -> Workers | None:
+    """Worker processes; None if Beam is to work in this one, alone or with threads."""
+    if direct.direct_running_mode == "multi_processing":
+        # Beam's own way, by a command that is known here.
+        direct.direct_running_mode = "in_memory"
+        return SpawnedWorkers()
+    if direct.direct_running_mode != "in_memory" or direct.direct_num_workers != 1:
+        return None
+    if run.workers == 1:
+        return None
+    direct.direct_num_workers = run.workers
+    if not can_fork():
+        return SpawnedWorkers()
+    warm_up()
+    return ForkedWorkers(
+        run.workers, on_start=lambda number: progress.set_listener(counters.listener(number))
+    )
+
+
+class _DeathWatch:
+    """A context that ends the run when a worker process dies, which Beam would wait for without end.
+
+    While it is open, nothing is said of threads of Beam's that fail because of it.
+    """
+
+    def __init__(self, workers: Workers | None, interrupts: Interrupts):
+        self._workers = workers
+        self._interrupts = interrupts
+        self._lost: str | None = None
+        self._excepthook = threading.excepthook
+
+    def check(self) -> None:
+        """Called in another thread, again and again."""
+        if self._workers is None or self._interrupts.cause is not None:
+            return
+        lost = self._lost  # before the look at the workers, who know better how it died
+        if how := self._workers.find_dead() or lost:
+            self._interrupts.stop(
+                BuildError(
+                    f"a worker process {how}; if the machine ran out of memory, use fewer "
+                    "--num_workers or more --num_shards, then go on with --resume"
+                )
+            )
+
+    def __enter__(self) -> _DeathWatch:
+        threading.excepthook = self._on_thread_failure
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        # The processes have been ended, so these do.
+        for thread in threading.enumerate():
+            if thread.name == _WAITING_THREAD:
+                thread.join(_WAIT_SECONDS)
+        threading.excepthook = self._excepthook
+
+    def _on_thread_failure(self, failure: threading.ExceptHookArgs) -> None:
+        """Beam's thread that waits for a worker's process fails when that does."""
+        if found := re.fullmatch(_PROCESS_ENDED, str(failure.exc_value)):
+            self._lost = death(int(found[1]))
+        elif not isinstance(failure.exc_value, grpc.RpcError):
+            self._excepthook(failure)

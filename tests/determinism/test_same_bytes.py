@@ -1,0 +1,158 @@
+"""The law: rows are a function of the documents, the configuration and the seed, and of nothing else."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import json
+import lzma
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from tests.builds import (
+    DATA,
+    VOCAB,
+    build_here,
+    digests,
+    documents_of,
+    run_command,
+    write_jsonl,
+    write_text,
+)
+
+SETTINGS = {
+    "num_shards": 3,
+    "validation_fraction": 0.2,
+    "max_seq_length": (64, 128),
+    "do_whole_word_mask": True,
+    "sentence_splitter": "none",
+    "dupe_factor": 2,
+}
+FLAGS = [
+    *["--num_shards=3", "--validation_fraction=0.2", "--max_seq_length=64,128"],
+    *["--do_whole_word_mask", "--sentence_splitter=none", "--dupe_factor=2"],
+]
+CORPUS = DATA / "sentences.txt"
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    output = tmp_path_factory.mktemp("expected") / "out"
+    manifest = build_here(CORPUS, output=output, **SETTINGS)
+    assert manifest.counts.documents == 66
+    assert len(manifest.data_sets) == 4
+    found = digests(output)
+    assert len(set(found.values())) == len(found) == 2 * (3 + 1)
+    return found
+
+
+@pytest.fixture(scope="module")
+def shuffled():
+    documents = documents_of(CORPUS)
+    order = np.random.default_rng(1).permutation(len(documents))
+    return [documents[i] for i in order]
+
+
+def test_fifty_files_in_another_order(expected, shuffled, tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for i in range(50):
+        write_text(folder / f"{(i * 7) % 50:02d}.txt", shuffled[i::50])
+    build_here(folder, output=tmp_path / "out", **SETTINGS)
+    assert digests(tmp_path / "out") == expected
+
+
+def test_windows_line_ends_and_loose_white_space(expected, shuffled, tmp_path):
+    lines = ["  " + line + " \t" for d in shuffled for line in [*d, "", ""]]
+    path = tmp_path / "a.txt"
+    path.write_bytes("\r\n".join(lines).encode())
+    build_here(path, output=tmp_path / "out", **SETTINGS)
+    assert digests(tmp_path / "out") == expected
+
+
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.txt.bz2", "a.txt.xz", "a.txt.zst"])
+def test_compressed(expected, shuffled, tmp_path, name):
+    compressors: dict = {
+        "gz": gzip.compress,
+        "bz2": bz2.compress,
+        "xz": lzma.compress,
+        "zst": zstandard.ZstdCompressor().compress,
+    }
+    compress = compressors[name.rpartition(".")[2]]
+    plain = write_text(tmp_path / "plain", shuffled)
+    (tmp_path / name).write_bytes(compress(plain.read_bytes()))
+    build_here(tmp_path / name, output=tmp_path / "out", **SETTINGS)
+    assert digests(tmp_path / "out") == expected
+
+
+def test_json_lines_and_a_mix_of_formats(expected, shuffled, tmp_path):
+    jsonl = write_jsonl(tmp_path / "a.jsonl", shuffled)
+    build_here(jsonl, output=tmp_path / "out", **SETTINGS)
+    assert digests(tmp_path / "out") == expected
+    half = write_jsonl(tmp_path / "b.jsonl", shuffled[:30])
+    rest = write_text(tmp_path / "c.txt", shuffled[30:])
+    build_here(half, rest, output=tmp_path / "mix", **SETTINGS)
+    assert digests(tmp_path / "mix") == expected
+
+
+def test_every_bundle_replayed(expected, tmp_path):
+    build_here(
+        CORPUS,
+        output=tmp_path / "out",
+        beam_args=["--direct_runner_bundle_repeat=1"],
+        **SETTINGS,
+    )
+    assert digests(tmp_path / "out") == expected
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        ["--num_workers=2"],
+        ["--num_workers=3", "--direct_runner_bundle_repeat=1"],
+        ["--direct_running_mode=multi_processing", "--direct_num_workers=2"],
+        ["--direct_running_mode=multi_threading", "--direct_num_workers=2"],
+    ],
+    ids=["forked", "forked-replayed", "beams-processes", "threads"],
+)
+def test_worker_processes(expected, tmp_path, how):
+    done = run_command(
+        "build", CORPUS, "--vocab_file", VOCAB, "--output", tmp_path / "out", *FLAGS, *how
+    )
+    assert done.returncode == 0, done.stderr
+    assert digests(tmp_path / "out") == expected
+
+
+def test_the_runners_own_shuffle(expected, tmp_path):
+    build_here(CORPUS, output=tmp_path / "out", runner="FnApiRunner", **SETTINGS)
+    assert digests(tmp_path / "out") == expected
+
+
+def test_each_length_is_as_if_alone(expected, tmp_path):
+    build_here(CORPUS, output=tmp_path / "out", **(SETTINGS | {"max_seq_length": (64,)}))
+    alone = digests(tmp_path / "out")
+    assert alone == {path: d for path, d in expected.items() if path.startswith("seq64/")}
+
+
+def test_other_rows_with_another_seed(expected, tmp_path):
+    build_here(CORPUS, output=tmp_path / "out", random_seed=1, **SETTINGS)
+    other = digests(tmp_path / "out")
+    assert other.keys() == expected.keys()
+    assert not set(other.values()) & set(expected.values())
+
+
+#: sha256 over all rows of the sample's shards, as JSON.
+ROWS = "8789d6e7c9de0fcd30d5d3dd1bf0c9f12b1a9a0ba0b1d1bb21d9246745219"
+
+
+def test_the_rows_of_the_bundled_sample_are_known(tmp_path):
+    """Recorded once: a change of any draw or order is a change of everybody's data."""
+    build_here(CORPUS, output=tmp_path / "out", **SETTINGS)
+    rows = hashlib.sha256()
+    for path in sorted(digests(tmp_path / "out")):
+        rows.update(json.dumps(pq.read_table(tmp_path / "out" / path).to_pydict()).encode())
+    assert rows.hexdigest() == ROWS

@@ -1,0 +1,1 @@
+"""The steps of the pipeline, a file each: a pure function under a PTransform."""

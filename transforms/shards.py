@@ -1,0 +1,325 @@
+"""Writes each block's examples as Parquet shards, whole or not at all.
+
+The element that comes out, :class:`BlockInfo`, carries every count of the block; totals that users
+see are made of these, never of counters, which may count a retry twice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import logging
+import posixpath
+from collections.abc import Iterable, Iterator
+from typing import Any, BinaryIO
+
+import apache_beam as beam
+import pyarrow as pa
+import pyarrow.parquet as pq
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.metrics import Metrics
+
+from schemas import SCHEMA_VERSION
+from schemas.arrow import IS_NEXT, NOT_NEXT, token_batch
+from transforms import progress
+from transforms.atomic import atomic_write
+from transforms.blocks import BlockLayout
+from transforms.examples import (
+    ExampleOptions,
+    ExampleStream,
+    SpecialTokens,
+    TokenBlock,
+    gather_block,
+)
+from transforms.keys import key_array
+
+__all__ = [
+    "RESUME_FOLDER",
+    "BlockInfo",
+    "ShardInfo",
+    "ShardSettings",
+    "WriteExamples",
+    "shard_path",
+    "write_block",
+    "write_shard",
+]
+
+_LOGGER = logging.getLogger(__name__)
+
+#: What ``--resume`` needs to know of the shards that are done; gone when the manifest is there.
+RESUME_FOLDER = ".resume"
+
+_COMPRESSION_LEVEL = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardInfo:
+    """One shard, as the manifest will describe it.
+
+    Attributes:
+      path: relative to the output, e.g. ``seq128/train-00000-of-00016.parquet``.
+      max_seq_length, max_predictions_per_seq, split: which data set it is part of.
+      rows, bytes, sha256: of the file.
+      counts: of its examples, see ``transforms.examples.ExampleStream``.
+      histogram: rows by ``num_tokens``.
+    """
+
+    path: str
+    max_seq_length: int
+    max_predictions_per_seq: int
+    split: str
+    rows: int
+    bytes: int
+    sha256: str
+    counts: dict[str, int]
+    histogram: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockInfo:
+    """One block: the counts of its documents, and its shards, one for each length."""
+
+    block: int
+    split: str
+    counts: dict[str, int]
+    shards: tuple[ShardInfo, ...]
+
+
+def shard_path(max_seq_length: int, layout: BlockLayout, block: int) -> str:
+    """The path of a shard in the output."""
+    split, index, of = layout.split_of(block)
+    return f"seq{max_seq_length}/{split}-{index:05d}-of-{of:05d}.parquet"
+
+
+class _HashedFile:
+    """Passes bytes on to a file and keeps their sha256 and number."""
+
+    def __init__(self, file: BinaryIO):
+        self._file = file
+        self._hash = hashlib.sha256()
+        self.size = 0
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        self._hash.update(data)
+        self._file.write(data)
+        self.size += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self.size
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        self.closed = True
+
+    def writable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return False
+
+    @property
+    def sha256(self) -> str:
+        return self._hash.hexdigest()
+
+
+def _column_settings(schema: pa.Schema) -> dict[str, Any]:
+    """Encodings that measured best: byte streams of ids apart, and no dictionaries for them."""
+    split = [
+        f"{field.name}.list.element"
+        for field in schema
+        if pa.types.is_list(field.type) and field.name != "token_type_ids"
+    ]
+    encoding = dict.fromkeys([*split, "num_tokens"], "BYTE_STREAM_SPLIT")
+    encoding["token_type_ids.list.element"] = "PLAIN"
+    dictionary = [f.name for f in schema if f.name not in encoding and not pa.types.is_list(f.type)]
+    return {"column_encoding": encoding, "use_dictionary": dictionary}
+
+
+def write_shard(stream: ExampleStream, path: str, *, metadata: dict[str, str]) -> tuple[int, str]:
+    """Writes all examples of a stream to ``path``, under a temporary name until it is whole.
+
+    Returns:
+      The file's bytes and sha256.
+    """
+    schema = stream.schema.with_metadata(metadata)
+    with atomic_write(path) as file:
+        hashed = _HashedFile(file)
+        with pq.ParquetWriter(
+            pa.PythonFile(hashed, mode="w"),
+            schema,
+            compression="zstd",
+            compression_level=_COMPRESSION_LEVEL,
+            write_statistics=False,
+            **_column_settings(schema),
+        ) as writer:
+            for batch in stream:
+                writer.write_batch(batch)
+    return hashed.size, hashed.sha256
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardSettings:
+    """What :class:`WriteExamples` is configured with; small and picklable."""
+
+    output: str
+    lengths: tuple[tuple[int, int], ...]
+    options: ExampleOptions
+    special: SpecialTokens
+    layout: BlockLayout
+    fingerprint: str
+    tokenizer_digest: str
+    resume: bool = False
+
+    def metadata(self, max_seq_length: int, max_predictions_per_seq: int) -> dict[str, str]:
+        """What a shard says of itself, so that it can be told apart without its manifest.
+
+        Only what decides its own rows: a shard of 128 is the same with and without one of 512 beside.
+        """
+        return {
+            "bert_data.schema_version": str(SCHEMA_VERSION),
+            "bert_data.next_sentence_label": f"{IS_NEXT} = IsNext, {NOT_NEXT} = NotNext",
+            "bert_data.tokenizer_digest": self.tokenizer_digest,
+            "bert_data.random_seed": str(self.options.random_seed),
+            "bert_data.max_seq_length": str(max_seq_length),
+            "bert_data.max_predictions_per_seq": str(max_predictions_per_seq),
+        }
+
+
+def write_block(
+    block: int, batches: Iterable[pa.RecordBatch], settings: ShardSettings
+) -> BlockInfo:
+    """Makes and writes all examples of one block, a shard for each length."""
+    documents = gather_block(batches, token_batch(settings.special.vocab_size))
+    digest = _digest(documents, settings)
+    shards = []
+    for max_seq_length, max_predictions in settings.lengths:
+        relative = shard_path(max_seq_length, settings.layout, block)
+        done = _finished(relative, digest, settings) if settings.resume else None
+        shards.append(
+            done
+            or _make_shard(
+                block, documents, relative, digest, settings, max_seq_length, max_predictions
+            )
+        )
+    split, _, _ = settings.layout.split_of(block)
+    counts = documents.document_counts(settings.special.unk_id)
+    return BlockInfo(block, split, counts, tuple(shards))
+
+
+def _make_shard(
+    block: int,
+    documents: TokenBlock,
+    relative: str,
+    digest: str,
+    settings: ShardSettings,
+    max_seq_length: int,
+    max_predictions: int,
+) -> ShardInfo:
+    stream = ExampleStream(
+        documents,
+        settings.options,
+        settings.special,
+        max_seq_length=max_seq_length,
+        max_predictions_per_seq=max_predictions,
+    )
+    split, _, _ = settings.layout.split_of(block)
+    size, sha256 = write_shard(
+        stream,
+        posixpath.join(settings.output, relative),
+        metadata=settings.metadata(max_seq_length, max_predictions),
+    )
+    info = ShardInfo(
+        path=relative,
+        max_seq_length=max_seq_length,
+        max_predictions_per_seq=max_predictions,
+        split=split,
+        rows=stream.counts["examples"],
+        bytes=size,
+        sha256=sha256,
+        counts=dict(stream.counts),
+        histogram=tuple(int(n) for n in stream.histogram),
+    )
+    with atomic_write(_note_path(relative, settings)) as file:
+        file.write(json.dumps({"digest": digest, "shard": dataclasses.asdict(info)}).encode())
+    return info
+
+
+def _digest(documents: TokenBlock, settings: ShardSettings) -> str:
+    """What a block's shards are made of: the row-affecting configuration, and the documents' tokens.
+
+    The keys alone would not do: a record's language, which decides its sentences, is not in them.
+    """
+    digest = hashlib.sha256(settings.fingerprint.encode())
+    digest.update(key_array(documents.low, documents.high).buffers()[1])
+    for first, end in zip(documents.first_sentence, documents.end_sentence, strict=True):
+        offsets = documents.sentence_offsets[first : end + 1]
+        digest.update((offsets - offsets[0]).data)
+        digest.update(documents.ids[offsets[0] : offsets[-1]].data)
+    return digest.hexdigest()
+
+
+def _note_path(relative: str, settings: ShardSettings) -> str:
+    return posixpath.join(settings.output, RESUME_FOLDER, relative.replace("/", "-") + ".json")
+
+
+def _finished(relative: str, digest: str, settings: ShardSettings) -> ShardInfo | None:
+    """The shard of an earlier run, if it was made of the same and its checksum still holds."""
+    note, path = _note_path(relative, settings), posixpath.join(settings.output, relative)
+    if not (FileSystems.exists(note) and FileSystems.exists(path)):
+        return None
+    with FileSystems.open(note) as file:
+        kept = json.loads(file.read())
+    if kept["digest"] != digest:
+        return None
+    with FileSystems.open(path, compression_type="uncompressed") as file:
+        sha256 = hashlib.sha256()
+        while chunk := file.read(1 << 20):
+            sha256.update(chunk)
+    if sha256.hexdigest() != kept["shard"]["sha256"]:
+        _LOGGER.warning("%s: its checksum does not hold; it is made again", relative)
+        return None
+    kept["shard"]["histogram"] = tuple(kept["shard"]["histogram"])
+    return ShardInfo(**kept["shard"])
+
+
+class _WriteBlock(beam.DoFn):
+    def __init__(self, settings: ShardSettings):
+        self._settings = settings
+
+    def process(
+        self, element: tuple[int, Iterable[pa.RecordBatch]], *unused_barrier: object
+    ) -> Iterator[BlockInfo]:
+        block, batches = element
+        info = write_block(block, batches, self._settings)
+        for shard in info.shards:
+            Metrics.counter("WriteExamples", "examples").inc(shard.rows)
+            Metrics.counter("WriteExamples", "bytes").inc(shard.bytes)
+        Metrics.counter("WriteExamples", "documents").inc(info.counts["documents"])
+        progress.report(blocks=1, examples=sum(shard.rows for shard in info.shards))
+        yield info
+
+
+class WriteExamples(beam.PTransform):
+    """``(block, token batches)`` in, one :class:`BlockInfo` out, its shards written.
+
+    Args:
+      settings: the configuration.
+      barrier: a side input that has to be there before the first shard is written.
+    """
+
+    def __init__(self, settings: ShardSettings, *, barrier: Any = None):
+        super().__init__()
+        self.settings = settings
+        self.barrier = barrier
+
+    def expand(self, blocks: beam.PCollection) -> beam.PCollection:
+        side = () if self.barrier is None else (self.barrier,)
+        return blocks | "WriteBlock" >> beam.ParDo(_WriteBlock(self.settings), *side)

@@ -1,0 +1,224 @@
+"""The vocabulary: a ``vocab.txt`` or ``tokenizer.json`` becomes one frozen, checked description.
+
+Only what a run asks of its vocabulary lives here: :mod:`transforms.vocabulary_files` reads files,
+:mod:`transforms.tokenization` tokenizes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import pickle
+import re
+import unicodedata
+import zlib
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from schemas.errors import ConfigError
+from transforms.vocabulary_files import (
+    SPECIAL_TOKENS,
+    read_text,
+    tokenizer_from_json,
+    tokenizer_from_tokens,
+    tokens_by_id,
+    tokens_by_line,
+)
+
+__all__ = ["SPECIAL_TOKENS", "Vocabulary", "load_tokenizer", "rebuild_tokenizer"]
+
+_UNUSED = re.compile(r"\[unused\d+\]")
+
+#: Share of the vocabulary that must contradict ``do_lower_case`` before it is worth a warning.
+_CONTRADICTION = 0.001
+
+
+@dataclasses.dataclass(frozen=True)
+class Vocabulary:
+    """A tokenizer and what the pipeline needs to know of it. Picklable; needs no file.
+
+    Attributes:
+      tokenizer_json: the exact serialized tokenizer; workers rebuild theirs from it.
+      tokens: by id; an id that no token has is ``""``.
+      pad_id, unk_id, cls_id, sep_id, mask_id: of ``[PAD] [UNK] [CLS] [SEP] [MASK]``.
+      special_ids: these five and every other token that the tokenizer calls special, sorted.
+      digest: SHA-256 of ``tokenizer_json``, hexadecimal.
+      do_lower_case: whether the tokenizer lower-cases, as resolved.
+      warnings: one line each, for people.
+    """
+
+    tokenizer_json: str
+    tokens: tuple[str, ...]
+    pad_id: int
+    unk_id: int
+    cls_id: int
+    sep_id: int
+    mask_id: int
+    special_ids: tuple[int, ...]
+    digest: str
+    do_lower_case: bool
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def vocab_size(self) -> int:
+        """One more than the largest id: the rows that an embedding needs."""
+        return len(self.tokens)
+
+    @functools.cached_property
+    def is_subword(self) -> np.ndarray:
+        """Bool [vocab_size]: the token continues a word (it starts with ``##``)."""
+        return np.array([token.startswith("##") for token in self.tokens], dtype=bool)
+
+    @functools.cached_property
+    def regular_ids(self) -> np.ndarray:
+        """Int64, sorted: ids of tokens that text can have; not special, not ``[unusedN]``."""
+        last = {token: i for i, token in enumerate(self.tokens)}
+        special = set(self.special_ids)
+        return np.array(
+            [
+                i
+                for i, token in enumerate(self.tokens)
+                if token and last[token] == i and i not in special and not _UNUSED.fullmatch(token)
+            ],
+            dtype=np.int64,
+        )
+
+    def __getstate__(self) -> bytes:
+        """The fields, compressed: it travels in the job's graph, whose size runners limit."""
+        return zlib.compress(pickle.dumps([getattr(self, name) for name in _FIELDS]))
+
+    def __setstate__(self, state: bytes) -> None:
+        self.__dict__.update(zip(_FIELDS, pickle.loads(zlib.decompress(state)), strict=True))
+
+    def tokenizer(self) -> Tokenizer:
+        """A new tokenizer for corpus text; see :func:`rebuild_tokenizer`."""
+        return rebuild_tokenizer(self.tokenizer_json)
+
+
+_FIELDS = tuple(field.name for field in dataclasses.fields(Vocabulary))
+
+
+def rebuild_tokenizer(tokenizer_json: str) -> Tokenizer:
+    """The tokenizer for corpus text: text that spells ``[MASK]`` or ``[SEP]`` is text.
+
+    ``encode_special_tokens`` is not part of the serialized form, so it is set after each reading.
+    """
+    tokenizer = Tokenizer.from_str(tokenizer_json)
+    tokenizer.encode_special_tokens = True
+    return tokenizer
+
+
+def load_tokenizer(vocab_file: str, *, do_lower_case: bool | None) -> Vocabulary:
+    """Read a vocabulary and check that a run can use it.
+
+    Args:
+      vocab_file: a ``vocab.txt`` (one token a line, the id is the line's number) or a
+        ``tokenizer.json``; a local path or any that Beam's file systems know.
+      do_lower_case: lower-case and strip accents, as BERT's uncased models do. ``None`` is the
+        file's own choice: ``True`` for a ``vocab.txt``, BERT's default, which says nothing itself.
+
+    Raises:
+      ConfigError: the file cannot be read or lacks a special token, or a ``tokenizer.json``
+        contradicts ``do_lower_case``.
+    """
+    refuse = functools.partial(ConfigError, "vocab_file", vocab_file)
+    text = read_text(vocab_file)
+    if not text.strip():
+        raise refuse("the file is empty")
+    warnings: list[str] = []
+    if vocab_file.endswith(".json") or (text.lstrip().startswith("{") and '"model"' in text):
+        tokenizer = tokenizer_from_json(text, refuse, warnings)
+        tokens = tokens_by_id(tokenizer)
+        own = _lower_cases(tokenizer)
+        if do_lower_case is not None and do_lower_case != own:
+            raise ConfigError(
+                "do_lower_case",
+                do_lower_case,
+                f"{vocab_file} {'lower-cases' if own else 'does not lower-case'}; leave the flag "
+                "out to use the tokenizer as it is, or give a vocab.txt",
+            )
+    else:
+        tokens = tokens_by_line(text, warnings)
+        _require_special_tokens(tokens, refuse)
+        tokenizer = tokenizer_from_tokens(tokens, lowercase=do_lower_case is not False)
+    _require_special_tokens(tokens, refuse)
+    return _describe(tokenizer, tokens, warnings)
+
+
+def _describe(tokenizer: Tokenizer, tokens: Sequence[str], warnings: list[str]) -> Vocabulary:
+    ids = {token: i for i, token in enumerate(tokens)}
+    added = tokenizer.get_added_tokens_decoder()
+    special = {ids[t] for t in SPECIAL_TOKENS} | {i for i, t in added.items() if t.special}
+    lowers = _lower_cases(tokenizer)
+    ordinary = {
+        token: i
+        for i, token in enumerate(tokens)
+        if token and i not in special and not _UNUSED.fullmatch(token)
+    }
+    serialized = tokenizer.to_str()
+    return Vocabulary(
+        tokenizer_json=serialized,
+        tokens=tuple(tokens),
+        **{f"{token[1:-1].lower()}_id": ids[token] for token in SPECIAL_TOKENS},
+        special_ids=tuple(sorted(special)),
+        digest=hashlib.sha256(serialized.encode()).hexdigest(),
+        do_lower_case=lowers,
+        warnings=(*warnings, *_contradictions(ordinary, len(tokens), lowers)),
+    )
+
+
+def _lower_cases(tokenizer: Tokenizer) -> bool:
+    normalizer = tokenizer.normalizer
+    return normalizer is not None and "a" in normalizer.normalize_str("A")
+
+
+def _require_special_tokens(tokens: Sequence[str], refuse: Callable[[str], ConfigError]) -> None:
+    present = set(tokens)
+    missing = [token for token in SPECIAL_TOKENS if token not in present]
+    if not missing:
+        return
+    remedy = f"the vocabulary has no {' '.join(missing)}"
+    other_case = {token.upper(): token for token in tokens}
+    alike = [other_case[token] for token in missing if token in other_case]
+    if alike:
+        remedy += (
+            f"; it has {' '.join(alike)}, but the case matters: write them in capitals, or make "
+            "the vocabulary again without lower-casing its special tokens"
+        )
+    raise refuse(remedy)
+
+
+def _contradictions(
+    ordinary: dict[str, int], vocab_size: int, do_lower_case: bool
+) -> tuple[str, ...]:
+    """What in the vocabulary says that ``do_lower_case`` is wrong for it."""
+    capital = [token for token in ordinary if token != token.lower()]
+    if not do_lower_case:
+        if len(capital) <= _CONTRADICTION * vocab_size and any(t.upper() != t for t in ordinary):
+            few = f"only {len(capital):,}" if capital else "none"
+            return (
+                f"do_lower_case is off but {few} of the vocabulary's {vocab_size:,} entries "
+                "have upper-case letters: words with capitals become [UNK]",
+            )
+        return ()
+    accented = [
+        token
+        for token in ordinary
+        if not token.isascii()
+        and any(unicodedata.category(c) == "Mn" for c in unicodedata.normalize("NFD", token))
+    ]
+    return tuple(
+        f"do_lower_case is on but {len(lost):,} of the vocabulary's {vocab_size:,} entries have "
+        f"{what}, such as {_example(lost)!r} (id {ordinary[_example(lost)]}): they can never be "
+        "produced"
+        for lost, what in ((capital, "upper-case letters"), (accented, "accents"))
+        if len(lost) > _CONTRADICTION * vocab_size
+    )
+
+
+def _example(tokens: Sequence[str]) -> str:
+    """The first whole word of some length, which says more than a single letter."""
+    return next((t for t in tokens if len(t) > 2 and t.isalpha()), tokens[0])
