@@ -11,7 +11,7 @@ import dataclasses
 import os
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import apache_beam as beam
 import grpc  # type: ignore[import-untyped]
@@ -87,6 +87,7 @@ def run_locally(
     direct = options.view_as(DirectOptions)
     counters = SharedCounters(run.workers + 1)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(_no_proxy_for_localhost())
         workers = _start_workers(run, direct, counters, warm_up=warm_up)
         watch = stack.enter_context(_DeathWatch(workers, interrupts))
         if workers is None:
@@ -133,6 +134,22 @@ def _start_workers(
     )
 
 
+@contextlib.contextmanager
+def _no_proxy_for_localhost() -> Iterator[None]:
+    """The workers are reached by gRPC, which would go to a proxy of the environment for that."""
+    name = "no_grpc_proxy"
+    before = os.environ.get(name)
+    others = before or os.environ.get("no_proxy")
+    os.environ[name] = ",".join(filter(None, [others, "localhost"]))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
 class _DeathWatch:
     """A context that ends the run when a worker process dies, which Beam would wait for without end.
 
@@ -151,12 +168,13 @@ class _DeathWatch:
             return
         lost = self._lost  # before the look at the workers, who know better how it died
         if how := self._workers.find_dead() or lost:
-            self._interrupts.stop(
-                BuildError(
-                    f"a worker process {how}; if the machine ran out of memory, use fewer "
-                    "--num_workers or more --num_shards, then go on with --resume"
-                )
+            remedy = (
+                "if the machine ran out of memory, use fewer --num_workers or more --num_shards, "
+                "then go on with --resume"
+                if how.startswith("was killed")
+                else "--debug shows why"
             )
+            self._interrupts.stop(BuildError(f"a worker process {how}; {remedy}"))
 
     def __enter__(self) -> _DeathWatch:
         threading.excepthook = self._on_thread_failure

@@ -87,7 +87,5 @@ def _rejects_of(counts: dict[str, int]) -> tuple[None, ReadTotals]:
     return None, ReadTotals(0, counts)
 
 
-def _check(
-    element: tuple[None, Iterable[ReadTotals]], max_reject_fraction: float
-) -> ReadTotals:
+def _check(element: tuple[None, Iterable[ReadTotals]], max_reject_fraction: float) -> ReadTotals:
     return check_reject_limit(_merge(element[1]), max_reject_fraction=max_reject_fraction)

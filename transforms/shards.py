@@ -256,8 +256,9 @@ def _digest(documents: TokenBlock, settings: ShardSettings) -> str:
     """What a block's shards are made of: the row-affecting configuration, and the documents' tokens.
 
     The keys alone would not do: a record's language, which decides its sentences, is not in them.
+    And another pyarrow writes other bytes, which the manifest would not speak of.
     """
-    digest = hashlib.sha256(settings.fingerprint.encode())
+    digest = hashlib.sha256(f"{settings.fingerprint} {pa.__version__}".encode())
     digest.update(key_array(documents.low, documents.high).buffers()[1])
     for first, end in zip(documents.first_sentence, documents.end_sentence, strict=True):
         offsets = documents.sentence_offsets[first : end + 1]
@@ -275,19 +276,23 @@ def _finished(relative: str, digest: str, settings: ShardSettings) -> ShardInfo 
     note, path = _note_path(relative, settings), posixpath.join(settings.output, relative)
     if not (FileSystems.exists(note) and FileSystems.exists(path)):
         return None
-    with FileSystems.open(note) as file:
-        kept = json.loads(file.read())
-    if kept["digest"] != digest:
+    try:
+        with FileSystems.open(note) as file:
+            kept = json.loads(file.read())
+        if kept["digest"] != digest:
+            return None
+        kept["shard"]["histogram"] = tuple(kept["shard"]["histogram"])
+        info = ShardInfo(**kept["shard"])
+    except (ValueError, TypeError, KeyError):  # damaged, or another version's
         return None
     with FileSystems.open(path, compression_type="uncompressed") as file:
         sha256 = hashlib.sha256()
         while chunk := file.read(1 << 20):
             sha256.update(chunk)
-    if sha256.hexdigest() != kept["shard"]["sha256"]:
+    if sha256.hexdigest() != info.sha256:
         _LOGGER.warning("%s: its checksum does not hold; it is made again", relative)
         return None
-    kept["shard"]["histogram"] = tuple(kept["shard"]["histogram"])
-    return ShardInfo(**kept["shard"])
+    return info
 
 
 class _WriteBlock(beam.DoFn):

@@ -131,9 +131,33 @@ def test_a_bad_value_names_flag_value_and_what_is_allowed(capsys, flag, text):
 
 def test_what_is_missing_is_named(capsys):
     assert main(["build", "--vocab_file", "v"]) == 2
-    assert "must be given: --input, --output;" in capsys.readouterr().err
+    assert (
+        "must be given: INPUT (a path, glob, folder or URL), --output;" in capsys.readouterr().err
+    )
     assert main(["build", *NEEDED, "--dupe_factor"]) == 2
     assert "--dupe_factor: expected one argument" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["a.txt", "b,c.txt", *NEEDED[2:]],
+        [*NEEDED[2:], "a.txt", "b,c.txt"],
+        ["a.txt", *NEEDED[2:], "--direct_num_workers", "2", "b,c.txt"],
+        ["--no_direct_runner_use_stacked_bundle", "a.txt", "b,c.txt", *NEEDED[2:]],
+        ["a.txt", *NEEDED[2:], "b,c.txt", "--overwrite"],
+    ],
+)
+def test_inputs_may_stand_anywhere(arguments):
+    config, beam_args = parse_build(arguments)
+    assert config.input == ("a.txt", "b,c.txt")
+    assert not {"a.txt", "b,c.txt"} & set(beam_args)
+    assert (beam_args == ["--direct_num_workers", "2"]) == ("2" in arguments)
+
+
+def test_input_is_a_flag_too():
+    config, _ = parse_build(["a.txt", *NEEDED[2:], "--input", "b.txt,c.txt", "d.txt"])
+    assert config.input == ("a.txt", "b.txt", "c.txt", "d.txt")
 
 
 @pytest.mark.parametrize(
@@ -146,7 +170,6 @@ def test_what_is_missing_is_named(capsys):
         (["--direct_num_worker", "3"], "did you mean --direct_num_workers?"),
         (["--frobnicate"], "no such flag: --frobnicate; bert-data build --help"),
         (["-x"], "no such flag: -x;"),
-        (["--overwrite", "junk"], "what is 'junk'?"),
         (["--direct_num_workers=four"], "--direct_num_workers: invalid int value: 'four'"),
         (["--streaming"], "--streaming=True: a build is a batch job"),
         (["--save_main_session"], "--save_main_session=True: nothing of the main session"),
