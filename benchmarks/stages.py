@@ -43,7 +43,7 @@ class Clock:
 
 def measure(config: BuildConfig, clock: Clock) -> tuple[int, int]:
     """Takes the input through all stages; bytes of text and examples."""
-    job = prepare(config, num_readers=1).job
+    job = prepare(config).job
     with clock.time("load kernels and tokenizer"):
         warm_up(job)
     encoder = Encoder.of(job.vocabulary)

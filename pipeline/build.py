@@ -17,8 +17,8 @@ from schemas.arrow import id_dtype
 from transforms.blocks import BlockLayout, GroupIntoBlocks
 from transforms.documents import ReadDocuments
 from transforms.examples import ExampleOptions, SpecialTokens
+from transforms.input_check import CheckInput
 from transforms.inputs import ReadTask
-from transforms.reject_limit import CheckRejectLimit, ReadTotals
 from transforms.rejects import WriteRejects
 from transforms.sentences import SplitSentences
 from transforms.shards import ShardSettings, WriteExamples
@@ -99,19 +99,22 @@ def build_graph(pipeline: beam.Pipeline, job: Job, *, spill_dir: str | None) -> 
     )
     # {reason: count}; the records themselves are in rejects/ by now.
     rejects = rejects | "WriteRejects" >> WriteRejects(config.output)
-    # One element: documents read and records refused. The build stops here if these are too many.
-    totals = beam.pvalue.AsSingleton(
-        documents
-        | "CheckRejectLimit"
-        >> CheckRejectLimit(rejects, max_reject_fraction=config.max_reject_fraction),
-        default_value=ReadTotals(),
+    # The same documents: key, list of sentences.
+    sentences = documents | "SplitSentences" >> SplitSentences(
+        language=config.language, sentence_splitter=config.sentence_splitter
     )
-
+    # One element: what was read and refused. A build that cannot come to a good end stops here.
+    totals = beam.pvalue.AsSingleton(
+        sentences
+        | "CheckInput"
+        >> CheckInput(
+            rejects,
+            max_reject_fraction=config.max_reject_fraction,
+            objective=config.objective,
+        )
+    )
     blocks = (
-        documents
-        # The same documents: key, list of sentences.
-        | "SplitSentences"
-        >> SplitSentences(language=config.language, sentence_splitter=config.sentence_splitter)
+        sentences
         # The same documents: key, lists of token ids. From here on there is no text.
         | "TokenizeSentences" >> TokenizeSentences(vocabulary)
         # (block, its token batches): the one shuffle. A document's text alone decides its block.

@@ -125,7 +125,7 @@ class BuildConfig:
     )
     dupe_factor: int = setting(
         5,
-        _COUNT,
+        whole(1, 65_535),
         _ROWS,
         "rows",
         "passes over every document, each with other pairs and other masks",

@@ -18,8 +18,8 @@ from schemas.manifest import Manifest
 from transforms.blocks import BlockLayout, split_by_block
 from transforms.examples import ROW_GROUP_ROWS
 from transforms.formats.batching import text_bytes
+from transforms.input_check import ReadTotals
 from transforms.pairing import PAIR
-from transforms.reject_limit import ReadTotals
 from transforms.sentences import split_batch
 from transforms.shards import BlockInfo, ShardSettings, write_block
 from transforms.tokenization import Encoder, tokenize_batch

@@ -94,7 +94,8 @@ def build_parser(command: str = "build") -> FlagParser:
     """The parser of ``build`` and ``plan``; values stay text, only what is given is set."""
     parser = FlagParser(
         prog=f"bert-data {command}",
-        usage=f"bert-data {command} INPUT... --vocab_file FILE --output DIR [flags]",
+        usage=f"bert-data {command} INPUT... --vocab_file FILE"
+        f"{' --output DIR' if command == 'build' else ''} [flags]",
         description=textwrap.fill(_DESCRIPTION[command]),
         epilog="Flags of Apache Beam, such as --direct_running_mode, are passed on to it.",
     )

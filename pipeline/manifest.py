@@ -14,12 +14,10 @@ from typing import Any
 
 import apache_beam as beam
 import numpy as np
-import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 
 from pipeline.card import dataset_card
 from pipeline.config import BuildConfig
-from schemas.errors import SingleDocumentError
 from schemas.manifest import (
     MANIFEST_FILE,
     Counts,
@@ -31,7 +29,7 @@ from schemas.manifest import (
     TokenizerInfo,
 )
 from transforms.atomic import atomic_write
-from transforms.reject_limit import ReadTotals
+from transforms.input_check import ReadTotals, require_two_documents
 from transforms.shards import RESUME_FOLDER, BlockInfo, ShardInfo
 from transforms.vocabulary import Vocabulary
 
@@ -117,16 +115,15 @@ def make_manifest(
     )
     with_tokens = documents["documents"] - documents["documents_without_tokens"]
     distinct = with_tokens - documents["duplicate_documents"]
-    if distinct < 2:
-        what = "has no document with text" if not distinct else "is one document"
-        raise SingleDocumentError(
-            f"the corpus {what}, and --objective={config.objective} needs at least two different "
-            "ones: B of a NotNext pair comes from another document; add documents, or set document "
-            "boundaries (a blank line in BERT's text format, --document_separator in prose)"
-        )
+    # Known earlier but for texts that have no token.
+    require_two_documents(distinct, objective=config.objective)
     return Manifest(
         created_by=CreatedBy(
-            name="bert-data", version=metadata.version("bert-data"), pyarrow=pa.__version__
+            name="bert-data",
+            version=metadata.version("bert-data"),
+            pyarrow=metadata.version("pyarrow"),
+            sentencex=metadata.version("sentencex"),
+            tokenizers=metadata.version("tokenizers"),
         ),
         configuration=json.loads(config.to_json()),
         fingerprint=fingerprint,
@@ -165,7 +162,7 @@ class _WriteManifest(beam.DoFn):
         self._fingerprint = fingerprint
 
     def process(
-        self, element: tuple[None, Iterable[BlockInfo]], totals: ReadTotals
+        self, element: tuple[int, Iterable[BlockInfo]], totals: ReadTotals
     ) -> Iterator[str]:
         manifest = make_manifest(
             list(element[1]),
@@ -209,7 +206,7 @@ class WriteManifest(beam.PTransform):
     def expand(self, blocks: beam.PCollection) -> beam.PCollection:
         return (
             blocks
-            | "ForOne" >> beam.Map(lambda block: (None, block))
+            | "ForOne" >> beam.Map(lambda block: (0, block))
             | "Gather" >> beam.GroupByKey()
             | "Write"
             >> beam.ParDo(

@@ -6,7 +6,6 @@ Where the numbers come from is in ``pipeline.estimate``; here they are put into 
 from __future__ import annotations
 
 import math
-import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,6 @@ from pipeline.estimate import Estimate, estimate
 from pipeline.prepare import Prepared, prepare
 from pipeline.sampling import SAMPLE_BYTES, draw_sample
 from pipeline.summary import warnings_after
-from runners.local import choose_workers
 from runners.workers import can_fork
 from schemas.arrow import id_type
 from schemas.manifest import Manifest
@@ -46,7 +44,7 @@ def plan(
       SingleDocumentError: all was read, and no pairs can be made of it.
       OSError: a file cannot be read.
     """
-    prepared = prepare(config, num_readers=os.cpu_count() or 1)
+    prepared = prepare(config)
     for warning in prepared.warnings:
         print(f"bert-data: warning: {warning}", file=sys.stderr)
     found = estimate(prepared, draw_sample(prepared, max_bytes=max_sample))
@@ -181,7 +179,7 @@ def _runner(prepared: Prepared, beam_args: Sequence[str]) -> str:
     mode, number = direct.direct_running_mode, direct.direct_num_workers
     if mode != "in_memory" or number != 1:
         return f"this machine, Beam's {mode} with {number or 'a core each'} workers"
-    workers = choose_workers(config.num_workers, text_bytes=prepared.text_bytes)
+    workers = prepared.workers
     if workers == 1:
         return "this machine, one process"
     how = "forked" if can_fork() else "started by Beam"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
-import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 
 import apache_beam as beam
 import pyarrow as pa
+from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipeline.build import Job, build_graph
@@ -26,10 +27,12 @@ from pipeline.prepare import Prepared, prepare
 from pipeline.summary import introduction, summary
 from runners.errors import translated
 from runners.interrupts import Interrupts, interruptible
-from runners.local import LocalRun, choose_workers, run_locally
+from runners.local import LocalRun, run_locally
 from schemas.arrow import DOCUMENT_BATCH, token_batch
-from schemas.manifest import Manifest, load_manifest
+from schemas.errors import ConfigError, RejectReason, TooManyRejectsError
+from schemas.manifest import Manifest, ManifestError, load_manifest
 from transforms.examples import ExampleStream, gather_block
+from transforms.rejects import REJECTS_FOLDER
 from transforms.sentences import split_batch
 from transforms.shards import shard_path
 from transforms.tokenization import Encoder, tokenize_batch
@@ -57,8 +60,12 @@ def build(config: BuildConfig, *, beam_args: Sequence[str] = (), quiet: bool = F
     """
     started = time.monotonic()
     with _only_news(), interruptible() as interrupts:
-        prepared = prepare(config, num_readers=os.cpu_count() or 1)
+        prepared = prepare(config)
         with locked(config.output):
+            if config.resume and (complete := _complete(prepared.job)):
+                if not quiet:
+                    print(f"{config.output} is complete: nothing to go on with", flush=True)
+                return complete
             prepare_output(
                 config.output,
                 overwrite=config.overwrite,
@@ -72,10 +79,14 @@ def build(config: BuildConfig, *, beam_args: Sequence[str] = (), quiet: bool = F
                     _LOGGER.warning(warning)
             try:
                 _run(prepared, beam_args, interrupts, quiet=quiet)
+            except TooManyRejectsError as error:
+                raise TooManyRejectsError(f"{error}; {_a_reject(config.output)}") from error
             finally:
                 clear_leftovers(config.output)
             manifest = load_manifest(config.output)
     if not quiet:
+        for damage in _damages(manifest):
+            _LOGGER.warning(damage)
         print(summary(manifest, prepared, seconds=time.monotonic() - started), flush=True)
     return manifest
 
@@ -85,15 +96,14 @@ def _run(
 ) -> None:
     job, config = prepared.job, prepared.job.config
     if config.runner != "local":
-        pipeline = beam.Pipeline(
-            options=PipelineOptions(list(beam_args), runner=config.runner),
-        )
+        options = PipelineOptions(list(beam_args), runner=config.runner)
+        pipeline = beam.Pipeline(options=options)
         build_graph(pipeline, job, spill_dir=None)
         with translated():
             pipeline.run().wait_until_finish()
         return
     run = LocalRun(
-        workers=choose_workers(config.num_workers, text_bytes=prepared.text_bytes),
+        workers=prepared.workers,
         beam_args=beam_args,
         raw_bytes=sum(file.size for file in prepared.files),
         blocks=job.layout.num_blocks,
@@ -107,6 +117,50 @@ def _run(
             interrupts=interrupts,
             warm_up=lambda: warm_up(job),
         )
+
+
+def _complete(job: Job) -> Manifest | None:
+    """The manifest of the data set that is there, if it is what the job would make.
+
+    Raises:
+      ConfigError: it is another one, which ``--resume`` is not meant to replace.
+    """
+    config = job.config
+    try:
+        manifest = load_manifest(config.output)
+    except ManifestError:
+        return None
+    same = manifest.fingerprint == job.fingerprint
+    if not same or manifest.configuration["input"] != list(config.input):
+        raise ConfigError(
+            "output",
+            config.output,
+            f"holds a complete data set of other {'input' if same else 'settings'}; "
+            "--overwrite replaces it",
+        )
+    return manifest
+
+
+def _rejects(output: str) -> Iterator[dict[str, str]]:
+    pattern = FileSystems.join(output, REJECTS_FOLDER, "*.jsonl")
+    for path in sorted(found.path for found in FileSystems.match([pattern])[0].metadata_list):
+        with FileSystems.open(path) as file:
+            for line in file:
+                yield json.loads(line)
+
+
+def _a_reject(output: str) -> str:
+    """One of the refused records in words: most often the others have the same fault."""
+    reject = next(_rejects(output))
+    return f"one of them is {reject['source']}: {reject['detail']}"
+
+
+def _damages(manifest: Manifest) -> Iterator[str]:
+    """Files of which a part was lost, which counts as one record and may be thousands."""
+    if manifest.counts.rejects_by_reason.get(RejectReason.DAMAGED_STREAM):
+        for reject in _rejects(manifest.configuration["output"]):
+            if reject["reason"] == RejectReason.DAMAGED_STREAM:
+                yield f"{reject['source']}: {reject['detail']}"
 
 
 def _shard_paths(job: Job) -> set[str]:

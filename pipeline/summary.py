@@ -12,25 +12,33 @@ __all__ = ["introduction", "summary", "warnings_after"]
 #: A corpus with more one-sentence documents than this can hardly give IsNext pairs.
 _ONE_SENTENCE_SHARE = 0.5
 _UNKNOWN_SHARE = 0.02
+_SENTENCES = {"none": "one a line", "sentencex": "found by sentencex"}
 _NOT_NEXT_TOLERANCE = 0.02
 
 
 def introduction(prepared: Prepared) -> str:
     """What will be read and written."""
     files, config = prepared.files, prepared.job.config
+    entries = prepared.job.vocabulary.vocab_size
     kinds: dict[str, int] = {}
     for file in files:
         kind = file.format if file.compression == "none" else f"{file.format}.{file.compression}"
         kinds[kind] = kinds.get(kind, 0) + 1
     what = ", ".join(f"{n:,} {kind}" for kind, n in sorted(kinds.items()))
-    shards = prepared.job.layout.num_blocks
+    layout = prepared.job.layout
+    shards = _plural(layout.num_shards, "train shard")
+    if layout.num_validation_shards:
+        shards += f" and {_plural(layout.num_validation_shards, 'validation shard')}"
     return (
         f"Reading {what} ({sum(f.size for f in files) / 1e6:,.1f} MB on disk), "
-        f"sentences: {config.sentence_splitter}, tokenizer: {prepared.job.vocabulary.vocab_size:,} "
-        f"entries, do_lower_case={config.do_lower_case}\n"
-        f"Writing {shards} shard{'s' * (shards != 1)} for each length to {config.output} "
-        f"(--num_shards={config.num_shards})"
+        f"sentences: {_SENTENCES[config.sentence_splitter]}, tokenizer: {entries:,} entries, "
+        f" do_lower_case={config.do_lower_case}\n"
+        f"Writing {shards} for each length to {config.output} (--num_shards={config.num_shards})"
     )
+
+
+def _plural(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def _share(value: float | None) -> str:
@@ -41,8 +49,9 @@ def _describe(d: DataSet) -> str:
     r = d.rates
     size = sum(shard.bytes for shard in d.shards)
     mean = 0.0 if r.mean_num_tokens is None else r.mean_num_tokens
+    shards = _plural(len(d.shards), "shard")
     return (
-        f"  {PurePosixPath(d.name) / d.split}: {d.examples:,} examples in {len(d.shards)} shards, "
+        f"  {PurePosixPath(d.name) / d.split}: {_plural(d.examples, 'example')} in {shards}, "
         f"{size / 1e6:,.1f} MB ({size / max(1, d.examples):.0f} bytes each)\n"
         f"    mean length {mean:.1f} of {d.max_seq_length} (padding {_share(r.padding)}), "
         f"short {_share(r.short)}, NotNext {_share(r.not_next)}, masked {_share(r.masked)} "
@@ -81,10 +90,10 @@ def summary(manifest: Manifest, prepared: Prepared, *, seconds: float) -> str:
     lines = [
         f"Read {counts.documents:,} documents ({counts.duplicate_documents:,} duplicates, "
         f"{counts.documents_without_tokens:,} without tokens), {counts.sentences:,} sentences, "
-        f"{counts.tokens:,} tokens; refused {counts.rejects:,} records"
+        f"{counts.tokens:,} tokens; refused {_plural(counts.rejects, 'record')}"
         + (f" ({rejects}): see rejects/" if counts.rejects else ""),
         *(_describe(d) for d in manifest.data_sets),
-        *(f"warning: {text}" for text in warnings_after(manifest)),
+        *(f"bert-data: warning: {text}" for text in warnings_after(manifest)),
         f"Done in {seconds:.1f} s, {prepared.text_bytes / 1e6 / seconds:.1f} MB of text a second.",
     ]
     return "\n".join(lines)

@@ -21,6 +21,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: Wrappers pass Ctrl-C on to a process that the terminal sent it to already.
 _SAME_INTERRUPT = 2.0
 
+#: Some code swallows an interrupt. Longer than Beam takes to shut down: its servers have 5 seconds.
+_LOST_INTERRUPT = 8.0
+
 
 class InterruptedBuildError(KeyboardInterrupt):
     """A signal ended the build.
@@ -41,6 +44,8 @@ class Interrupts:
         self.cause: BaseException | None = None
         #: Signals that the one who started the process wants to be ignored: nohup, ``&`` in a script.
         self.ignored: set[int] = set()
+        #: Whether ``handle`` is the signals' handler.
+        self.installed = False
         self._last = 0.0
         self._callbacks: list[Callable[[], None]] = []
 
@@ -57,8 +62,12 @@ class Interrupts:
         """End the build with ``cause``; for other threads than the main one."""
         if self.cause is None:
             self.cause = cause
-            # To this thread and no other: it may be waiting for a lock, which only that ends.
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            self._interrupt_main_thread()
+
+    def insist(self) -> None:
+        """Interrupt once more if the build goes on although it was told to stop; for other threads."""
+        if self.cause is not None and time.monotonic() - self._last > _LOST_INTERRUPT:
+            self._interrupt_main_thread()
 
     def handle(self, signum: int, unused_frame: FrameType | None) -> None:
         """The signals' handler."""
@@ -70,14 +79,20 @@ class Interrupts:
             self.cause = InterruptedBuildError(signum)
         for callback in list(self._callbacks):
             callback()
-        raise self.cause
+        # Never another cause itself: Beam has many an ``except Exception``.
+        raise InterruptedBuildError(signum)
+
+    def _interrupt_main_thread(self) -> None:
+        # That thread and no other: it may be waiting for a lock, which only a signal of its own ends.
+        if self.installed:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[Interrupts]:
     """A context that ends with the cause of an interrupt, whatever else was made of it.
 
-    Outside of the main thread no signal arrives, and it does nothing.
+    Outside of the main thread no signal arrives, and it does nothing: a worker's death is not seen.
 
     Raises:
       InterruptedBuildError: a signal came; or what :meth:`Interrupts.stop` was given.
@@ -87,11 +102,12 @@ def interruptible() -> Iterator[Interrupts]:
     if threading.current_thread() is threading.main_thread():
         for signum in _SIGNALS:
             before[signum] = signal.signal(signum, interrupts.handle)
+        interrupts.installed = True
         interrupts.ignored = {s for s, handler in before.items() if handler is signal.SIG_IGN}
     try:
         yield interrupts
     except BaseException as error:
-        if interrupts.cause is None or error is interrupts.cause:
+        if interrupts.cause is None:
             raise
         raise interrupts.cause from error
     finally:

@@ -26,23 +26,13 @@ from runners.workers import ForkedWorkers, SpawnedWorkers, Workers, can_fork, de
 from schemas.errors import BuildError
 from transforms import progress
 
-__all__ = ["SMALL_INPUT_BYTES", "LocalRun", "choose_workers", "run_locally"]
-
-#: Below this, starting workers takes longer than the work.
-SMALL_INPUT_BYTES = 16 << 20
+__all__ = ["LocalRun", "run_locally"]
 
 #: Beam's threads that wait for the end of a worker's process; and what they say when it failed.
 _WAITING_THREAD = "run_worker"
 _PROCESS_ENDED = r"Worker subprocess exited with return code (-?\d+)"
 
 _WAIT_SECONDS = 5.0
-
-
-def choose_workers(num_workers: int | None, *, text_bytes: int) -> int:
-    """How many worker processes: as asked, else one for small input and one a core otherwise."""
-    if num_workers is not None:
-        return num_workers
-    return 1 if text_bytes < SMALL_INPUT_BYTES else len(os.sched_getaffinity(0))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,7 +141,7 @@ def _no_proxy_for_localhost() -> Iterator[None]:
 
 
 class _DeathWatch:
-    """A context that ends the run when a worker process dies, which Beam would wait for without end.
+    """A context that ends the run when a worker process dies; Beam would wait for it without end.
 
     While it is open, nothing is said of threads of Beam's that fail because of it.
     """
@@ -164,6 +154,7 @@ class _DeathWatch:
 
     def check(self) -> None:
         """Called in another thread, again and again."""
+        self._interrupts.insist()
         if self._workers is None or self._interrupts.cause is not None:
             return
         lost = self._lost  # before the look at the workers, who know better how it died

@@ -63,11 +63,16 @@ class ManifestError(ConfigError):
 
 @dataclass(frozen=True, kw_only=True)
 class CreatedBy:
-    """What wrote the data set; the same bytes are promised for the same pyarrow only."""
+    """What wrote the data set, and the libraries on which rows and bytes depend.
+
+    The same bytes are promised for the same pyarrow only, the same rows for the same splitter.
+    """
 
     name: str
     version: str
     pyarrow: str
+    sentencex: str
+    tokenizers: str
 
 
 @dataclass(frozen=True, kw_only=True)

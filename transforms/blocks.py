@@ -26,15 +26,23 @@ from apache_beam.metrics import Metrics
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
-from schemas.arrow import token_batch
+from schemas.arrow import KEY_BYTES, token_batch
 from schemas.errors import BuildError
 from transforms.keys import key_halves
 from transforms.randomness import SHARDS, SPLIT, uniform_hash
 
-__all__ = ["BlockLayout", "GroupIntoBlocks", "SpilledRange", "assign_blocks", "spill"]
+__all__ = [
+    "BlockBatches",
+    "BlockLayout",
+    "GroupIntoBlocks",
+    "SpilledRange",
+    "assign_blocks",
+    "spill",
+    "split_by_block",
+]
 
 #: Spill when this many bytes of tokens are waiting; several spills of a bundle make several files.
-SPILL_BYTES = 64 << 20
+SPILL_BYTES = 32 << 20
 
 #: Flink sorts the elements of a shuffle in managed memory; larger ones fail.
 SHUFFLE_ELEMENT_BYTES = 1 << 20
@@ -170,17 +178,29 @@ class _SpillByBlock(beam.DoFn):
 
 
 class _SplitForShuffle(beam.DoFn):
-    """Token batches in, ``(block, batch of at most about SHUFFLE_ELEMENT_BYTES)`` out."""
+    """Token batches in, ``(block, batch)`` out, each small enough or a single document."""
 
     def __init__(self, layout: BlockLayout):
         self._layout = layout
 
     def process(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         for block, part in split_by_block(pa.Table.from_batches([batch]), self._layout):
-            pieces = -(-part.nbytes // SHUFFLE_ELEMENT_BYTES)
-            rows = max(1, part.num_rows // pieces)
-            for start in range(0, part.num_rows, rows):
-                yield block, part.slice(start, rows)
+            for start, end in _pieces(part, max_bytes=SHUFFLE_ELEMENT_BYTES):
+                yield block, part.slice(start, end - start)
+
+
+def _pieces(batch: pa.RecordBatch, *, max_bytes: int) -> Iterator[tuple[int, int]]:
+    """Runs of documents that have at most so many bytes, or are one document that has more."""
+    sentences = batch.column("sentences")
+    tokens = np.asarray(sentences.values.offsets, np.int64)[np.asarray(sentences.offsets)]
+    width = batch.schema.field("sentences").type.value_type.value_type.bit_width // 8
+    # A document's key and offsets, and four bytes of offset for each sentence.
+    ends = tokens * width + np.asarray(sentences.offsets, np.int64) * 4
+    ends += np.arange(len(ends)) * (KEY_BYTES + 4)
+    start = 0
+    while start < batch.num_rows:
+        end = int(np.searchsorted(ends, ends[start] + max_bytes, side="right")) - 1
+        yield start, (start := max(end, start + 1))
 
 
 @dataclasses.dataclass(frozen=True)

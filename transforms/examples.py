@@ -15,6 +15,7 @@ import pyarrow as pa
 from numba import njit
 
 from schemas.arrow import example_schema
+from schemas.errors import BuildError
 from schemas.manifest import HISTOGRAM_BINS
 from transforms.keys import key_array, key_halves
 from transforms.masking import Fates, mask_rows
@@ -22,6 +23,7 @@ from transforms.pairing import PairCounts, covered_tokens, plan_pairs
 from transforms.randomness import document_seeds
 
 __all__ = [
+    "ROW_GROUP_ROWS",
     "ExampleOptions",
     "ExampleStream",
     "SpecialTokens",
@@ -118,22 +120,32 @@ def gather_block(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> TokenB
       batches: batches of ``schema``; the order in which they and their documents come makes no
         difference to what is made of the block.
       schema: ``schemas.arrow.token_batch``.
+
+    Raises:
+      BuildError: more than 2^31 - 1 tokens.
     """
-    table = pa.Table.from_batches(batches, schema).combine_chunks()
+    table = pa.Table.from_batches(batches, schema)
+    tokens = sum(len(chunk.flatten().flatten()) for chunk in table.column("sentences").chunks)
+    if tokens > np.iinfo(np.int32).max:
+        raise BuildError(
+            f"a block has {tokens:,} tokens, more than Arrow's offsets can count; give more --num_shards"
+        )
+    table = table.combine_chunks()
     documents = table.num_rows
     sentences = _only_chunk(table.column("sentences"))
     # A sliced array's ``offsets`` and ``flatten`` know of the slice, its buffers do not.
     document_offsets = np.asarray(sentences.offsets, np.int64)
     document_offsets = document_offsets - document_offsets[0]
-    tokens = sentences.flatten()
-    sentence_offsets = np.asarray(tokens.offsets, np.int64)
+    values = sentences.flatten()
+    sentence_offsets = np.asarray(values.offsets, np.int64)
     sentence_offsets = sentence_offsets - sentence_offsets[0]
     low, high = key_halves(_only_chunk(table.column("key")))
     filled = np.flatnonzero(document_offsets[1:] > document_offsets[:-1])
-    # The arrival order breaks ties, and only between documents of the same text.
     order = filled[np.lexsort((low[filled], high[filled]))]
+    ids = np.asarray(values.flatten())
+    _sort_copies(order, low, high, document_offsets, sentence_offsets, ids)
     return TokenBlock(
-        ids=np.asarray(tokens.flatten()),
+        ids=ids,
         sentence_offsets=sentence_offsets,
         first_sentence=document_offsets[:-1][order],
         end_sentence=document_offsets[1:][order],
@@ -141,6 +153,31 @@ def gather_block(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> TokenB
         high=high[order],
         num_empty=documents - len(order),
     )
+
+
+def _sort_copies(
+    order: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    document_offsets: np.ndarray,
+    sentence_offsets: np.ndarray,
+    ids: np.ndarray,
+) -> None:
+    """Sorts documents with the same key by what they hold, in place, so that arrival decides nothing.
+
+    Copies of a text may differ after all: records that name another language have other sentences.
+    """
+    same = (low[order[1:]] == low[order[:-1]]) & (high[order[1:]] == high[order[:-1]])
+    steps = np.diff(np.concatenate([[0], same, [0]]).astype(np.int8))
+    starts, ends = np.flatnonzero(steps == 1), np.flatnonzero(steps == -1)
+
+    def content(document: int) -> bytes:
+        first, end = document_offsets[document : document + 2]
+        offsets = sentence_offsets[first : end + 1]
+        return (offsets - offsets[0]).tobytes() + ids[offsets[0] : offsets[-1]].tobytes()
+
+    for start, end in zip(starts, ends + 1, strict=True):
+        order[start:end] = sorted(order[start:end].tolist(), key=content)
 
 
 @njit(cache=True, nogil=True)

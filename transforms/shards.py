@@ -22,7 +22,7 @@ from apache_beam.metrics import Metrics
 
 from schemas import SCHEMA_VERSION
 from schemas.arrow import IS_NEXT, NOT_NEXT, token_batch
-from transforms import progress
+from transforms import SOURCES_DIGEST, progress
 from transforms.atomic import atomic_write
 from transforms.blocks import BlockLayout
 from transforms.examples import (
@@ -256,9 +256,11 @@ def _digest(documents: TokenBlock, settings: ShardSettings) -> str:
     """What a block's shards are made of: the row-affecting configuration, and the documents' tokens.
 
     The keys alone would not do: a record's language, which decides its sentences, is not in them.
-    And another pyarrow writes other bytes, which the manifest would not speak of.
+    And other code may draw otherwise, and another pyarrow write other bytes, of which the manifest
+    would not speak.
     """
-    digest = hashlib.sha256(f"{settings.fingerprint} {pa.__version__}".encode())
+    made_by = f"{settings.fingerprint} {SOURCES_DIGEST} {pa.__version__}"
+    digest = hashlib.sha256(made_by.encode())
     digest.update(key_array(documents.low, documents.high).buffers()[1])
     for first, end in zip(documents.first_sentence, documents.end_sentence, strict=True):
         offsets = documents.sentence_offsets[first : end + 1]

@@ -45,7 +45,8 @@ class Encoder:
     def of(cls, vocabulary: Vocabulary) -> Encoder:
         """The encoder of this vocabulary in this process: every thread and bundle shares it."""
         # A runner has one process a core already, and the library's threads do not survive a fork.
-        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+        # Not left to the environment: with it, a forked worker would wait for them for ever.
+        os.environ["TOKENIZERS_PARALLELISM"] = "false"
         with cls._lock:
             if vocabulary.digest not in cls._of_process:
                 cls._of_process[vocabulary.digest] = cls(vocabulary)

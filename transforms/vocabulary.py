@@ -86,9 +86,16 @@ class Vocabulary:
             dtype=np.int64,
         )
 
-    def __getstate__(self) -> bytes:
-        """The fields, compressed: it travels in the job's graph, whose size runners limit."""
+    @functools.cached_property
+    def _packed(self) -> bytes:
         return zlib.compress(pickle.dumps([getattr(self, name) for name in _FIELDS]))
+
+    def __getstate__(self) -> bytes:
+        """The fields, compressed: it travels in the job's graph, whose size runners limit.
+
+        Compressed once: Beam pickles each step several times over while the user waits.
+        """
+        return self._packed
 
     def __setstate__(self, state: bytes) -> None:
         self.__dict__.update(zip(_FIELDS, pickle.loads(zlib.decompress(state)), strict=True))
@@ -211,8 +218,8 @@ def _contradictions(
         and any(unicodedata.category(c) == "Mn" for c in unicodedata.normalize("NFD", token))
     ]
     return tuple(
-        f"do_lower_case is on but {len(lost):,} of the vocabulary's {vocab_size:,} entries have "
-        f"{what}, such as {_example(lost)!r} (id {ordinary[_example(lost)]}): they can never be "
+        f"do_lower_case is on (--no-do_lower_case switches it off) but {len(lost):,} of the "
+        f"vocabulary's {vocab_size:,} entries have {what}, such as {_example(lost)!r} (id {ordinary[_example(lost)]}): they can never be "
         "produced"
         for lost, what in ((capital, "upper-case letters"), (accented, "accents"))
         if len(lost) > _CONTRADICTION * vocab_size

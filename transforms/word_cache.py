@@ -32,10 +32,16 @@ _BLOCK_BYTES = 1 << 19
 
 
 class PlainEncoder:
-    """The library on whole sentences, for tokenizers without the word property. Thread-safe."""
+    """The library on whole sentences, for tokenizers without the word property. Thread-safe.
+
+    A model may have its special tokens among its words, so that text which spells one gets its id
+    though the library looks for none: that is [UNK] here, since text is never a special token.
+    """
 
     def __init__(self, vocabulary: Vocabulary):
         self._tokenizer = vocabulary.tokenizer()
+        self._unk_id = vocabulary.unk_id
+        self._special_ids = np.array(vocabulary.special_ids)
         self._dtype = id_dtype(vocabulary.vocab_size)
 
     def encode(self, sentences: pa.LargeStringArray) -> tuple[np.ndarray, np.ndarray]:
@@ -52,6 +58,7 @@ class PlainEncoder:
         ids = np.empty(offsets[-1], self._dtype)
         for i, encoding in enumerate(encodings):
             ids[offsets[i] : offsets[i + 1]] = encoding.ids
+        ids[np.isin(ids, self._special_ids)] = self._unk_id
         return ids, offsets
 
 

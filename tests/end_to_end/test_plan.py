@@ -23,7 +23,7 @@ def planned(*inputs, max_bytes=None, beam_args=(), **settings):
     config = BuildConfig.from_values(
         {"input": tuple(map(str, inputs)), "output": os.devnull} | values
     )
-    prepared = prepare(config, num_readers=2)
+    prepared = prepare(config)
     sizes = {} if max_bytes is None else {"max_bytes": max_bytes}
     found = estimate(prepared, draw_sample(prepared, **sizes))
     return found, "\n".join(describe(prepared, found, beam_args=beam_args))

@@ -169,3 +169,19 @@ def test_the_step(vocabulary):
         "sentences_out": sum(map(len, wanted)),
         "tokens_out": sum(len(ids) for document in wanted for ids in document),
     }
+
+
+def test_text_that_spells_a_special_token_is_unknown_where_the_model_knows_it(tmp_path):
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"]
+    tokenizer = Tokenizer(
+        models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]")
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.add_special_tokens(words[:5])
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    vocabulary = load_tokenizer(str(tmp_path / "tokenizer.json"), do_lower_case=None)
+    text = pa.array(["a [SEP] b [MASK] c"], pa.large_string())
+    ids, _ = Encoder(vocabulary).encode(text)
+    assert ids.tolist() == [5, 1, 6, 1, 1]

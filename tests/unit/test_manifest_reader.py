@@ -73,7 +73,13 @@ def make_manifest(
         "mask_id": 4,
     }
     return Manifest(
-        created_by=CreatedBy(name="bert-data", version="0.1.0", pyarrow="21.0.0"),
+        created_by=CreatedBy(
+            name="bert-data",
+            version="0.1.0",
+            pyarrow="21.0.0",
+            sentencex="1.0.32",
+            tokenizers="0.23.3",
+        ),
         configuration=json.loads(config.to_json()),
         fingerprint=config.fingerprint(tokenizer_digest="abc", num_shards=2),
         random_seed=config.random_seed,

@@ -83,7 +83,9 @@ class RejectBatcher:
         """Whether there is enough for a batch."""
         return len(self._rows) >= REJECT_ROWS
 
-    def add(self, reason: RejectReason, *, source: str, detail: str, data: bytes) -> None:
+    def add(
+        self, reason: RejectReason, *, source: str, detail: str, data: bytes | memoryview
+    ) -> None:
         """Add a record; of its ``data`` an excerpt is kept."""
         self._rows.append((source, str(reason), printable(detail), excerpt(data)))
 

@@ -9,14 +9,14 @@ __all__ = ["decode", "encode", "excerpt", "printable"]
 _EXCERPT_CHARACTERS = 200
 
 
-def decode(data: bytes, *, offset: int) -> str:
+def decode(data: bytes | memoryview, *, offset: int) -> str:
     """The UTF-8 text of a record that begins at ``offset`` of its file.
 
     Raises:
       RecordError: ``UNDECODABLE``, with where.
     """
     try:
-        return data.decode()
+        return str(data, "utf-8")
     except UnicodeDecodeError as error:
         raise RecordError(
             RejectReason.UNDECODABLE,
@@ -40,9 +40,9 @@ def encode(text: str) -> bytes:
         ) from error
 
 
-def excerpt(data: bytes) -> str:
+def excerpt(data: bytes | memoryview) -> str:
     """The beginning of a record: at most 200 characters, U+FFFD for what is not UTF-8."""
-    return data[: 4 * _EXCERPT_CHARACTERS].decode(errors="replace")[:_EXCERPT_CHARACTERS]
+    return str(data[: 4 * _EXCERPT_CHARACTERS], "utf-8", "replace")[:_EXCERPT_CHARACTERS]
 
 
 def printable(text: str) -> str:

@@ -74,13 +74,14 @@ class Record(NamedTuple):
 
     Attributes:
       offset: of its first byte, in the decompressed file.
-      data: all of it, without what separates it from the next; if too long, its beginning.
+      data: all of it, without what separates it from the next; if too long, its beginning. A view
+        where that saves a copy.
       too_long: it has more than ``max_bytes``.
       edge: it begins the file or ends it, and is not all of the file.
     """
 
     offset: int
-    data: bytes
+    data: bytes | memoryview
     too_long: bool = False
     edge: bool = False
 
@@ -192,29 +193,24 @@ def frame_lines(pieces: Iterable[Piece], *, max_bytes: int) -> Iterator[Record]:
                 return
             fresh = data.endswith(b"\n")  # all there is to know here
             continue
-        # In a piece of someone else's only the end of the open line matters.
-        first, *others = data.split(b"\n") if piece.owned else data.split(b"\n", 1)
-        if not others:
-            record, fresh = line.add(first), False
-            if record:
-                yield record
-            continue
-        record = line.close(first)
+        fresh = data.endswith(b"\n")
+        end = data.find(b"\n")
+        record = line.add(data) if end < 0 else line.close(data[:end])
         if record:
             yield record
-        fresh = data.endswith(b"\n")
-        if not piece.owned:
+        if end < 0 or not piece.owned:  # of someone else's only the end of the open line mattered
             continue
-        offset += len(first) + 1
-        for data in others[:-1]:
-            if len(data) <= max_bytes:
-                yield Record(offset, data)
+        view, start = memoryview(data), end + 1
+        while (end := data.find(b"\n", start)) >= 0:
+            whole = view[start:end]
+            if len(whole) <= max_bytes:
+                yield Record(offset + start, whole)
             else:
-                yield Record(offset, data[:EXCERPT_BYTES], too_long=True)
-            offset += len(data) + 1
+                yield Record(offset + start, whole[:EXCERPT_BYTES], too_long=True)
+            start = end + 1
         if not fresh:
-            line.begin(offset, owned=True)
-            record = line.add(others[-1])
+            line.begin(offset + start, owned=True)
+            record = line.add(data[start:])
             if record:
                 yield record
     record = None if fresh else line.close(b"")

@@ -1,0 +1,72 @@
+"""What is looked up before a build: shards, workers, and what is said of settings that do nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.config import BuildConfig
+from pipeline.prepare import SMALL_INPUT_BYTES, choose_workers, default_num_shards, prepare
+from schemas.errors import ConfigError
+from tests.builds import DATA, VOCAB, documents_of, write_jsonl, write_text
+
+
+def prepared(*inputs, **settings):
+    values = {"vocab_file": str(VOCAB), "output": "nowhere", "input": tuple(map(str, inputs))}
+    return prepare(BuildConfig.from_values(values | settings))
+
+
+def test_shards_grow_with_the_text_and_never_shrink():
+    found = [default_num_shards(megabytes << 20) for megabytes in range(0, 200_000, 7)]
+    assert found == sorted(found)
+    assert found[0] == 1
+    assert default_num_shards(130_600_000) == 16
+    # Flat memory: ten times the text makes blocks of at most twice the size.
+    assert 1_306_000_000 / default_num_shards(1_306_000_000) < 2.1 * 130_600_000 / 16
+
+
+def test_small_input_takes_one_process_and_what_is_asked_for_counts():
+    assert choose_workers(None, text_bytes=SMALL_INPUT_BYTES - 1) == 1
+    assert choose_workers(5, text_bytes=1) == 5
+
+
+def test_as_many_workers_read_a_compressed_file_as_there_are(tmp_path):
+    import gzip
+
+    path = tmp_path / "a.txt.gz"
+    text = (DATA / "sentences.txt").read_bytes() * 30
+    path.write_bytes(gzip.compress(text, 1))
+    for workers in (1, 3):
+        tasks = prepared(path, num_workers=workers).job.tasks
+        assert max(share.num_stripes for task in tasks for share in task.shares) == workers
+
+
+def test_the_splitter_follows_the_format(tmp_path):
+    documents = documents_of(DATA / "sentences.txt")[:4]
+    text = write_text(tmp_path / "a.txt", documents)
+    jsonl = write_jsonl(tmp_path / "a.jsonl", documents)
+    assert prepared(text).job.config.sentence_splitter == "none"
+    assert prepared(jsonl).job.config.sentence_splitter == "sentencex"
+    assert prepared(text, sentence_splitter="sentencex").job.config.sentence_splitter == "sentencex"
+    with pytest.raises(ConfigError, match="partly BERT's text format"):
+        prepared(text, jsonl)
+
+
+def test_settings_without_effect_are_said(tmp_path):
+    path = DATA / "sentences.txt"
+    assert prepared(path).warnings == ()
+    (said,) = prepared(path, language="de").warnings
+    assert said.startswith("--language=de has no effect: the input is read as BERT's text format")
+    assert "--format prose" in said
+    assert prepared(path, language="de", format="prose").warnings == ()
+    words = tmp_path / "vocab.txt"
+    words.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\na\n")
+    (said,) = prepared(path, vocab_file=str(words), do_whole_word_mask=True).warnings
+    assert said.startswith("--do_whole_word_mask has no effect")
+
+
+def test_a_vocabulary_needs_words_to_replace_others_with(tmp_path):
+    empty = tmp_path / "vocab.txt"
+    empty.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n[unused0]\n")
+    with pytest.raises(ConfigError, match=r"only special and \[unused\] tokens"):
+        prepared(DATA / "sentences.txt", vocab_file=str(empty))
+    assert prepared(DATA / "sentences.txt", vocab_file=str(empty), random_tokens="all").job
