@@ -56,6 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in arguments
     # Worker processes then say on stderr what went wrong in them.
     logging.getLogger("runners").setLevel(logging.DEBUG if debug else logging.NOTSET)
+    if not debug:  # before it is imported; what it has to say of a connection that ends is no news
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
         return _run(arguments)

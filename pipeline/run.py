@@ -84,9 +84,10 @@ def build(config: BuildConfig, *, beam_args: Sequence[str] = (), quiet: bool = F
             finally:
                 clear_leftovers(config.output)
             manifest = load_manifest(config.output)
+            if not quiet:
+                for damage in _damages(manifest):
+                    _LOGGER.warning(damage)
     if not quiet:
-        for damage in _damages(manifest):
-            _LOGGER.warning(damage)
         print(summary(manifest, prepared, seconds=time.monotonic() - started), flush=True)
     return manifest
 

@@ -31,7 +31,7 @@ def introduction(prepared: Prepared) -> str:
         shards += f" and {_plural(layout.num_validation_shards, 'validation shard')}"
     return (
         f"Reading {what} ({sum(f.size for f in files) / 1e6:,.1f} MB on disk), "
-        f"sentences: {_SENTENCES[config.sentence_splitter]}, tokenizer: {entries:,} entries, "
+        f"sentences: {_SENTENCES[config.sentence_splitter]}, tokenizer: {entries:,} entries,"
         f" do_lower_case={config.do_lower_case}\n"
         f"Writing {shards} for each length to {config.output} (--num_shards={config.num_shards})"
     )

@@ -78,6 +78,10 @@ class CommandServer:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.end_to_end.fork_server"],
             cwd=ROOT,
+            env={
+                **os.environ,
+                "GRPC_VERBOSITY": "NONE",
+            },  # the command itself does it too late here
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
