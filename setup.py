@@ -10,14 +10,12 @@ from setuptools import setup
 #: What a worker imports.
 WORKER = [
     "apache-beam>=2.76",  # earlier ones leak memory on errors
-    "fastavro>=1.9",  # Beam brings it; Avro input imports it by name
     "numba>=0.61",
     "numpy>=2.0",
     "pyarrow>=17",
     "rich>=13.7",
     "sentencex>=1.0.32",  # earlier ones cut elsewhere
     "tokenizers>=0.21",
-    "zstandard>=0.23",
 ]
 
 TEST = [
@@ -28,6 +26,14 @@ TEST = [
     "pytest>=8.3",
     "pytest-xdist>=3.6",
     "ruff>=0.8",
+    "zstandard>=0.23",
+]
+
+#: What training needs beside what is read with.
+TRAIN = [
+    "safetensors>=0.4",
+    "torch>=2.4",
+    "transformers>=5.0",
 ]
 
 setup(
@@ -36,9 +42,11 @@ setup(
     description="BERT pre-training data on Apache Beam: reproducible to the byte",
     license="Apache-2.0",
     python_requires=">=3.11",
-    packages=["pipeline", "transforms", "transforms.formats", "schemas", "runners"],
-    package_data={"schemas": ["*.json", "*.avsc"]},
+    packages=["pipeline", "transforms", "transforms.formats", "schemas", "runners", "train"],
+    package_data={"schemas": ["*.json"]},
     install_requires=WORKER,
-    extras_require={"test": TEST},
-    entry_points={"console_scripts": ["bert-data = pipeline.cli:main"]},
+    extras_require={"test": TEST, "train": TRAIN},
+    entry_points={
+        "console_scripts": ["bert-data = pipeline.cli:main", "bert-train = train.cli:main"]
+    },
 )

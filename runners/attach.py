@@ -1,6 +1,6 @@
 """Started by Beam where it wants a worker process; hands the work to a waiting one.
 
-``python attach.py SOCKET`` sends Beam's settings (the environment variables of its container
+``python attach.py FOLDER`` sends Beam's settings (the environment variables of its container
 contract) to a process that :mod:`runners.workers` forked earlier and lives as long as that works.
 Only the standard library, and little of it: this is start-up time.
 """
@@ -12,10 +12,12 @@ import sys
 __all__ = ["main"]
 
 
-def main(path: str) -> int:
+def main(folder: str) -> int:
     """Returns 0 when the worker has finished its work, 1 when it died."""
+    # The socket's own path may be too long for a socket's address, which holds 107 bytes.
+    directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.connect(path)
+        connection.connect(f"/proc/self/fd/{directory}/socket")
         settings = [
             f"{name}={value}"
             for name, value in os.environ.items()

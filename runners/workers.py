@@ -112,9 +112,10 @@ class ForkedWorkers(Workers):
 
     def __init__(self, size: int, *, on_start: Callable[[int], None]):
         super().__init__()
-        self._path = os.path.join(self.folder, "socket")
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listener.bind(self._path)
+        directory = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
+        self._listener.bind(f"/proc/self/fd/{directory}/socket")  # see runners.attach
+        os.close(directory)
         self._listener.listen(size)
         # Nobody ever writes: the end of the driver closes it, and the workers see that.
         self._driver_gone, self._driver_alive = os.pipe()
@@ -132,7 +133,7 @@ class ForkedWorkers(Workers):
     def command(self) -> str:
         """See ``Workers``."""
         attach = Path(__file__).with_name("attach.py")
-        return self._shell([sys.executable, "-I", "-S", str(attach), self._path])
+        return self._shell([sys.executable, "-I", "-S", str(attach), self.folder])
 
     def find_dead(self) -> str | None:
         """See ``Workers``."""

@@ -1,8 +1,8 @@
 """The steps of the pipeline, a file each: a pure function under a PTransform.
 
 Importing this package decides where numba keeps the compiled kernels. To tell whether one is stale, numba
-looks only at the file it stands in, but kernels use functions and constants of other files: after an upgrade
-it could go on with old draws. So the folder is named by a digest of all the sources.
+looks only at the file it stands in, but kernels use functions and constants of other files: after an
+upgrade it could go on with old draws. So the folder is named by a digest of all the sources.
 """
 
 import hashlib

@@ -219,8 +219,8 @@ def _contradictions(
     ]
     return tuple(
         f"do_lower_case is on (--no-do_lower_case switches it off) but {len(lost):,} of the "
-        f"vocabulary's {vocab_size:,} entries have {what}, such as {_example(lost)!r} (id {ordinary[_example(lost)]}): they can never be "
-        "produced"
+        f"vocabulary's {vocab_size:,} entries have {what}, such as {_example(lost)!r} "
+        f"(id {ordinary[_example(lost)]}): they can never be produced"
         for lost, what in ((capital, "upper-case letters"), (accented, "accents"))
         if len(lost) > _CONTRADICTION * vocab_size
     )

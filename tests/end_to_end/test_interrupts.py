@@ -184,6 +184,7 @@ def test_an_interrupt_that_is_passed_on_twice_is_one():
 
 def test_another_interrupt_counts_if_the_first_was_lost(monkeypatch):
     monkeypatch.setattr("runners.interrupts._SAME_INTERRUPT", 0.01)
+    went_on: list = []
 
     def build():
         with interruptible():
@@ -191,40 +192,49 @@ def test_another_interrupt_counts_if_the_first_was_lost(monkeypatch):
                 signal.raise_signal(signal.SIGINT)
             time.sleep(0.02)
             signal.raise_signal(signal.SIGINT)
-            pytest.fail("went on")
+            went_on.append(True)
 
     with pytest.raises(InterruptedBuildError):
         build()
+    assert not went_on
 
 
 def test_a_thread_insists_if_the_interrupt_was_lost(monkeypatch):
-    monkeypatch.setattr("runners.interrupts._LOST_INTERRUPT", 2.5)
+    monkeypatch.setattr("runners.interrupts._SAME_INTERRUPT", 0.01)
+    monkeypatch.setattr("runners.interrupts._LOST_INTERRUPT", 0.5)
+    went_on = []
 
     def build():
         with interruptible() as interrupts:
             try:
                 interrupts.stop(BuildError("a worker died"))
-                threading.Event().wait(1)
+                threading.Event().wait(5)
             except KeyboardInterrupt:
+                time.sleep(0.1)
                 interrupts.insist()  # too early: that would disturb the tidying up
-                threading.Timer(2.6, interrupts.insist).start()
+                went_on.append("a moment")
+            threading.Timer(0.6, interrupts.insist).start()
             threading.Event().wait(5)
-            pytest.fail("went on")
+            went_on.append("for good")
 
     with pytest.raises(BuildError, match="a worker died"):
         build()
+    assert went_on == ["a moment"]
 
 
 def test_a_thread_stops_the_build_while_it_waits_for_a_lock():
+    went_on = []
+
     def build():
         with interruptible() as interrupts:
             threading.Timer(0.05, interrupts.stop, [BuildError("a worker died")]).start()
             with contextlib.suppress(Exception):  # as Beam does in places
                 threading.Event().wait(5)
-            pytest.fail("went on")
+            went_on.append(True)
 
     with pytest.raises(BuildError, match="a worker died"):
         build()
+    assert not went_on
 
 
 def test_what_is_ignored_stays_ignored_but_for_our_own_end():
@@ -233,12 +243,15 @@ def test_what_is_ignored_stays_ignored_but_for_our_own_end():
             signal.raise_signal(signal.SIGINT)
             assert interrupts.cause is None
             interrupts.stop(BuildError("a worker died"))
-            time.sleep(1)
+            threading.Event().wait(5)
+            went_on.append(True)
 
+    went_on: list[bool] = []
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with pytest.raises(BuildError):
             build()
+        assert not went_on
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)

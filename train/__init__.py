@@ -1,0 +1,5 @@
+"""The trainer: reads a finished data set, trains BERT on it, writes what ``transformers`` loads.
+
+It imports the contracts in ``schemas`` and nothing else of this project, and is the only place
+where torch is imported.
+"""
