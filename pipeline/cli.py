@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib.metadata
+import io
 import logging
 import os
 import select
@@ -52,6 +53,7 @@ exit codes: 0 done, 1 failed, 2 wrong flags or configuration, 3 too many records
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; the exit code. Errors are one line on stderr, ``--debug`` shows more."""
+    _have_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
     # Worker processes then say on stderr what went wrong in them.
@@ -203,6 +205,16 @@ def _describe(error: Exception) -> str:
         text = text.splitlines()[-1]
     text = textwrap.shorten(text, _MAX_MESSAGE, placeholder=" ...")
     return f"{type(error).__name__}: {text} (--debug shows where)"
+
+
+def _have_streams() -> None:
+    """Somewhere to print to, whatever the process was started with: closed descriptors, Latin-1."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for good
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - for good
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
 
 
 def _stdout_is_closed() -> bool:

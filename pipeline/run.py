@@ -98,7 +98,10 @@ def _run(
     job, config = prepared.job, prepared.job.config
     if config.runner != "local":
         options = PipelineOptions(list(beam_args), runner=config.runner)
-        pipeline = beam.Pipeline(options=options)
+        try:
+            pipeline = beam.Pipeline(options=options)
+        except (ValueError, ImportError) as error:
+            raise ConfigError("runner", config.runner, str(error)) from None
         build_graph(pipeline, job, spill_dir=None)
         with translated():
             pipeline.run().wait_until_finish()

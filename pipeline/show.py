@@ -18,7 +18,15 @@ from tokenizers import Tokenizer
 
 from schemas.arrow import NOT_NEXT
 from schemas.errors import ConfigError
-from schemas.manifest import DataSet, Manifest, TokenizerInfo, load_manifest, open_file, open_shards
+from schemas.manifest import (
+    DataSet,
+    Manifest,
+    ManifestError,
+    TokenizerInfo,
+    load_manifest,
+    open_file,
+    open_shards,
+)
 
 __all__ = ["Example", "Piece", "pieces_of", "show", "sparse_rows"]
 
@@ -91,8 +99,7 @@ def show(
     manifest = load_manifest(directory)
     data_set = _choose(manifest, split=split, max_seq_length=max_seq_length)
     paths = open_shards(manifest, directory, name=data_set.name, split=split)
-    with open_file(posixpath.join(directory, manifest.tokenizer.file)) as file:
-        tokenizer = Tokenizer.from_buffer(file.read())
+    tokenizer = _read_tokenizer(posixpath.join(directory, manifest.tokenizer.file))
     console = console or Console(highlight=False)
     colour = console.is_terminal and not console.no_color
     rows = sparse_rows(data_set.examples, n=n, start=start)
@@ -140,6 +147,16 @@ def pieces_of(
         segment = columns["token_type_ids"][position]
         found.append(Piece(token, segment, original, fate, joined))
     return found
+
+
+def _read_tokenizer(path: str) -> Tokenizer:
+    try:
+        with open_file(path) as file:
+            return Tokenizer.from_buffer(file.read())
+    except (OSError, ValueError) as error:
+        raise ManifestError(
+            path, f"cannot be read as a tokenizer ({error}); copy it again"
+        ) from None
 
 
 def _token(tokenizer: Tokenizer, token_id: int) -> str:

@@ -75,6 +75,12 @@ def warnings_after(manifest: Manifest) -> list[str]:
             "vocabulary of this language, and do_lower_case as it needs?"
         )
     for d in manifest.data_sets:
+        empty = sum(not shard.rows for shard in d.shards)
+        if empty:
+            found.append(
+                f"{empty:,} of the {len(d.shards):,} shards of {d.name}/{d.split} have no example; "
+                "give fewer --num_shards, or more documents to that split"
+            )
         if d.examples > 1000 and abs((d.rates.not_next or 0) - 0.5) > _NOT_NEXT_TOLERANCE:
             found.append(
                 f"{d.name}/{d.split} has {_share(d.rates.not_next)} NotNext instead of half: "

@@ -219,7 +219,7 @@ def load_manifest(directory: str | os.PathLike[str]) -> Manifest:
     try:
         with open_file(path) as file:
             text = file.read()
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         raise ManifestError(
             root,
             f"incomplete or not a data set: it has no {MANIFEST_FILE}, which a build writes last; "
@@ -232,7 +232,7 @@ def parse_manifest(text: str | bytes, *, path: str = MANIFEST_FILE) -> Manifest:
     """The manifest in ``text``; ``path`` is named in the errors (see :func:`load_manifest`)."""
     try:
         data = json.loads(text)
-    except ValueError as error:  # broken JSON, or bytes that are no text
+    except (ValueError, RecursionError) as error:  # broken JSON, or bytes that are no text
         raise ManifestError(path, f"damaged, it is not JSON: {error}") from None
     version = data.get("schema_version") if isinstance(data, dict) else None
     if type(version) is not int or version < 1:

@@ -44,14 +44,17 @@ def check_input(totals: ReadTotals, *, max_reject_fraction: float, objective: st
       SingleDocumentError: all documents have the same text.
     """
     records = totals.documents + totals.rejects
+    reasons = ", ".join(f"{n:,} {reason}" for reason, n in sorted(totals.rejects_by_reason.items()))
     if totals.rejects > max_reject_fraction * records:
-        reasons = ", ".join(
-            f"{n:,} {reason}" for reason, n in sorted(totals.rejects_by_reason.items())
-        )
         raise TooManyRejectsError(
             f"{totals.rejects:,} of {records:,} records were refused ({reasons}), more than "
             f"--max_reject_fraction={max_reject_fraction:g} allows; look into rejects/ in the output, "
             "mend the input or raise the limit"
+        )
+    if not totals.documents and totals.rejects:
+        raise SingleDocumentError(
+            f"no document is left: all {totals.rejects:,} records were refused ({reasons}); look into "
+            "rejects/ in the output"
         )
     if not totals.several:
         require_two_documents(min(1, totals.documents), objective=objective)

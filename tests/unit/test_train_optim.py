@@ -20,7 +20,7 @@ def one(value: float) -> torch.nn.Parameter:
 
 def test_two_steps_worked_out_by_hand():
     p = one(2.0)
-    optimizer = BertAdamW([p], lr=0.1, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.01)
+    optimizer = BertAdamW([p], lr=0.1)  # betas 0.9 and 0.999, eps 1e-6, decay 0.01
     p.grad = torch.tensor([0.5], dtype=torch.float64)
     optimizer.step()
     # m = 0.1 * 0.5 = 0.05, v = 0.001 * 0.25 = 0.00025, sqrt(v) = 0.0158113883
@@ -42,6 +42,13 @@ def test_the_first_step_is_not_that_of_torch_adamw():
         kind([p], lr=0.1, eps=1e-12).step()
     assert theirs.item() == pytest.approx(-0.1)
     assert ours.item() == pytest.approx(-0.1 * 0.1 / math.sqrt(0.001))
+
+
+def test_eps_is_added_to_the_root():
+    p = one(0.0)
+    p.grad = torch.tensor([1e-4], dtype=torch.float64)
+    BertAdamW([p], lr=1.0).step()
+    assert p.item() == pytest.approx(-1e-5 / (1e-4 * math.sqrt(0.001) + 1e-6))
 
 
 def test_decay_is_decoupled_from_the_gradient():
