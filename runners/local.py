@@ -67,7 +67,7 @@ def run_locally(
       construct: wires everything into the pipeline it is given.
       run: how.
       interrupts: of the context ``interruptible`` that all of it is in.
-      warm_up: loads what every worker needs; called once, before workers are forked.
+      warm_up: loads what every worker needs; called once, before there are workers.
 
     Raises:
       BuildError: or another of ``schemas.errors``, as it was raised on a worker; or a worker died.
@@ -107,18 +107,18 @@ def _start_workers(
     run: LocalRun, direct: DirectOptions, counters: SharedCounters, *, warm_up: Callable[[], None]
 ) -> Workers | None:
     """Worker processes; None if Beam is to work in this one, alone or with threads."""
-    if direct.direct_running_mode == "multi_processing":
-        # Beam's own way, by a command that is known here.
-        direct.direct_running_mode = "in_memory"
-        return SpawnedWorkers()
-    if direct.direct_running_mode != "in_memory" or direct.direct_num_workers != 1:
+    beams_own = direct.direct_running_mode == "multi_processing"
+    if beams_own:
+        direct.direct_running_mode = "in_memory"  # by a command that is known here
+    elif (direct.direct_running_mode, direct.direct_num_workers) != ("in_memory", 1):
         return None
-    if run.workers == 1:
-        return None
-    direct.direct_num_workers = run.workers
-    if not can_fork():
+    else:
+        if run.workers == 1:
+            return None
+        direct.direct_num_workers = run.workers
+    warm_up()  # new processes profit too: kernels that were not compiled yet are, once and not in each
+    if beams_own or not can_fork():
         return SpawnedWorkers()
-    warm_up()
     return ForkedWorkers(
         run.workers, on_start=lambda number: progress.set_listener(counters.listener(number))
     )

@@ -9,8 +9,13 @@ from transforms.formats.batching import REJECT_ROWS
 
 __all__ = ["FLAGS", "is_reading", "is_writing", "make_slow_corpus"]
 
-#: About a second of reading, and of writing.
-FLAGS = ("--num_shards=8", "--max_reject_fraction=1", "--sentence_splitter=none")
+#: About a second of reading, and two of writing.
+FLAGS = (
+    "--num_shards=8",
+    "--dupe_factor=10",
+    "--max_reject_fraction=1",
+    "--sentence_splitter=none",
+)
 
 _BYTES = 600_000
 

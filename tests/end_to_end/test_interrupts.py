@@ -46,7 +46,9 @@ def to_a_worker(signum):
 
 def stop(commands, corpus: Path, output: Path, *, when, how, workers: int, flags=()):
     """Starts a build, stops it, and checks what holds whenever and however that is done."""
-    command = commands.build(corpus, output, f"--num_workers={workers}", *FLAGS, *flags)
+    # So many passes that writing is not over before a busy machine lets this test go on.
+    long = "--dupe_factor=30"
+    command = commands.build(corpus, output, f"--num_workers={workers}", *FLAGS, long, *flags)
     command.until(lambda: when(output))
     if workers > 1:
         assert len(command.workers()) == (0 if flags else workers)

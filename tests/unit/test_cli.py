@@ -111,7 +111,7 @@ def test_several_values():
 @pytest.mark.parametrize(
     ("flag", "text"),
     [
-        ("--dupe_factor=zero", "--dupe_factor='zero': must be a whole number, at least 1"),
+        ("--dupe_factor=zero", "--dupe_factor='zero': must be a whole number from 1 to 65535"),
         ("--dupe_factor=1.5", "--dupe_factor='1.5': must be"),
         ("--masked_lm_prob=nan", "--masked_lm_prob=nan: must be a number between 0 and 1"),
         ("--max_seq_length=128,", "--max_seq_length='': must be"),
