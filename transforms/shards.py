@@ -12,6 +12,7 @@ import json
 import logging
 import posixpath
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, BinaryIO
 
 import apache_beam as beam
@@ -23,7 +24,7 @@ from apache_beam.metrics import Metrics
 from schemas import SCHEMA_VERSION
 from schemas.arrow import IS_NEXT, NOT_NEXT, token_batch
 from transforms import SOURCES_DIGEST, progress
-from transforms.atomic import atomic_write
+from transforms.atomic import atomic_write, sync_file
 from transforms.blocks import BlockLayout
 from transforms.examples import (
     ExampleOptions,
@@ -146,11 +147,13 @@ def _column_settings(schema: pa.Schema) -> dict[str, Any]:
 def write_shard(stream: ExampleStream, path: str, *, metadata: dict[str, str]) -> tuple[int, str]:
     """Writes all examples of a stream to ``path``, under a temporary name until it is whole.
 
+    It may be in the system's memory only when this returns; see ``transforms.atomic.sync_file``.
+
     Returns:
       The file's bytes and sha256.
     """
     schema = stream.schema.with_metadata(metadata)
-    with atomic_write(path) as file:
+    with atomic_write(path, sync=False) as file:
         hashed = _HashedFile(file)
         with pq.ParquetWriter(
             pa.PythonFile(hashed, mode="w"),
@@ -298,8 +301,16 @@ def _finished(relative: str, digest: str, settings: ShardSettings) -> ShardInfo 
 
 
 class _WriteBlock(beam.DoFn):
+    """Waits for the disk in a thread, while the next block is made; with the bundle all is there."""
+
     def __init__(self, settings: ShardSettings):
         self._settings = settings
+
+    def setup(self) -> None:
+        self._disk = ThreadPoolExecutor(1, thread_name_prefix="sync")
+
+    def start_bundle(self) -> None:
+        self._syncing: list[Future[None]] = []
 
     def process(
         self, element: tuple[int, Iterable[pa.RecordBatch]], *unused_barrier: object
@@ -307,11 +318,20 @@ class _WriteBlock(beam.DoFn):
         block, batches = element
         info = write_block(block, batches, self._settings)
         for shard in info.shards:
+            path = posixpath.join(self._settings.output, shard.path)
+            self._syncing.append(self._disk.submit(sync_file, path))
             Metrics.counter("WriteExamples", "examples").inc(shard.rows)
             Metrics.counter("WriteExamples", "bytes").inc(shard.bytes)
         Metrics.counter("WriteExamples", "documents").inc(info.counts["documents"])
         progress.report(blocks=1, examples=sum(shard.rows for shard in info.shards))
         yield info
+
+    def finish_bundle(self) -> None:
+        for waiting in self._syncing:
+            waiting.result()
+
+    def teardown(self) -> None:
+        self._disk.shutdown()
 
 
 class WriteExamples(beam.PTransform):

@@ -245,7 +245,7 @@ def test_the_warnings_of_a_build(tmp_path, large, capsys):
     cased = tmp_path / "vocab.txt"
     cased.write_text(VOCAB.read_text() + "".join(f"Word{i}\n" for i in range(100)))
     plan(BuildConfig(input=(str(path),), vocab_file=str(cased), output="x"))
-    assert "warning: do_lower_case is on but" in capsys.readouterr().err
+    assert "warning: do_lower_case is on (--no-do_lower_case" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

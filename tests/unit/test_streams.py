@@ -110,7 +110,7 @@ def test_a_file_that_is_something_else_is_damage(codec, tmp_path):
 SMALL = {codec: COMPRESS[codec](TEXT[:20_000]) * 2 for codec in CODECS}
 
 
-@settings(max_examples=120, deadline=2000)
+@settings(max_examples=120, deadline=None)
 @given(st.sampled_from(CODECS), st.data())
 def test_corruption_never_crashes_or_hangs(tmp_path_factory, codec, data):
     packed = bytearray(SMALL[codec])
@@ -121,7 +121,8 @@ def test_corruption_never_crashes_or_hangs(tmp_path_factory, codec, data):
     path.write_bytes(packed)
     content, error = read(path, codec)
     assert error is None or error.offset == len(content)
-    assert len(content) < 1_000_000
+    # A damaged block of bzip2 may repeat one byte 46 million times, in runs of 255 of five bytes each.
+    assert len(content) < 64 << 20
     if codec in ("gz", "bz2", "xz") and bytes(packed) != SMALL[codec]:
         # Their checksums find all but a cut between the members, or what nothing depends on.
         assert error or content in (TEXT[:20_000], TEXT[:20_000] * 2)
