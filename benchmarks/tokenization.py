@@ -111,11 +111,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("path", help="JSON lines with a field text")
     parser.add_argument("--vocab_file", required=True)
+    parser.add_argument("--do_lower_case", action=argparse.BooleanOptionalAction, default=None)
     parser.add_argument("--megabytes", type=float, default=65, help="of text to take (65)")
     parser.add_argument("--plain_megabytes", type=float, default=4, help="for the library (4)")
     parser.add_argument("--verify", action="store_true", help="compare the ids of every line")
     flags = parser.parse_args()
-    vocabulary = load_tokenizer(flags.vocab_file, do_lower_case=None)
+    vocabulary = load_tokenizer(flags.vocab_file, do_lower_case=flags.do_lower_case)
     print(*vocabulary.warnings, sep="\n", end="\n" if vocabulary.warnings else "")
     if obstacle := word_property_obstacle(vocabulary.tokenizer_json):
         sys.exit(f"the word cache cannot take this tokenizer: {obstacle}")
