@@ -1,13 +1,17 @@
 # make demo   build and show the bundled sample     make test   everything CI checks
-# make lint   ruff and mypy only                    make clean  remove what the others made
-# make demo-train   install torch, and train a tiny BERT on the demo
+# make lint   ruff and mypy only                    make clean  remove what the others made but runners
+# make runners     fetch Flink, Spark and Prism into .runners (0.7 GB; needs Java, Maven, Go), for the
+#                  tests that are skipped without them     make distclean   clean, and remove those too
+# make test-clusters   what runners do with a build when they or their workers are killed: half an hour
+# make demo-train   install torch, and train a tiny BERT on the sample
 #
 # Override: make test VENV=/path/to/venv PYTHON=python3.12 PYTEST_ARGS="-k sentences"
 
 PYTHON ?= python3
 VENV ?= .venv
 EXTRAS ?= test,train
-PYTEST_ARGS ?= -n auto
+PYTEST_ARGS ?= -n auto --dist loadgroup
+RUNNERS := .runners
 
 BIN := $(VENV)/bin
 # Without byte-compiling all of it: a quarter of the time, and most of it is never imported.
@@ -18,7 +22,7 @@ CODE := schemas transforms pipeline runners train tests benchmarks
 comma := ,
 STAMP := $(VENV)/.stamp-$(subst $(comma),+,$(EXTRAS))
 
-.PHONY: demo demo-train test lint clean
+.PHONY: demo demo-train test test-clusters lint runners clean distclean
 # One environment: two installations at once would be in each other's way.
 .NOTPARALLEL:
 
@@ -27,18 +31,31 @@ demo: $(VENV)/.stamp-base
 	  --output demo --overwrite --do_whole_word_mask
 	$(BIN)/bert-data show demo -n 3
 
-demo-train: demo $(VENV)/.stamp-train
+# A vocabulary of 400 entries: words in many pieces, which a tiny model learns in a minute to complete.
+demo-train: $(VENV)/.stamp-train
+	$(BIN)/bert-data build tests/data/documents.jsonl --vocab_file tests/data/vocab_400.txt \
+	  --output demo-train-data --overwrite --max_seq_length 32 --dupe_factor 20 \
+	  --validation_fraction 0.1
 	rm -rf demo-model
-	$(BIN)/bert-train demo --model tiny --output demo-model --steps 300 --learning_rate 1e-3 \
-	  --warmup_steps 30 --log_every 25
+	$(BIN)/bert-train demo-train-data --model tiny --output demo-model --steps 2000 \
+	  --batch_size 16 --optimizer adamw --learning_rate 1e-3 --warmup_steps 200 --dropout 0 \
+	  --log_every 200
 
 test: lint
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# Half an hour: every runner, clusters that are killed, the stand-in for Dataflow.
+test-clusters: runners $(STAMP)
+	$(BIN)/python -m pytest tests/clusters -m "clusters or not clusters"
 
 lint: $(STAMP)
 	$(BIN)/ruff check setup.py $(CODE)
 	$(BIN)/ruff format --check setup.py $(CODE)
 	$(BIN)/mypy $(CODE)
+
+# What is there already is left alone: two minutes the first time, none afterwards.
+runners: | $(VENV)/bin/python
+	@$(BIN)/python tests/clusters/fetch.py $(RUNNERS)
 
 # A stamp is made last, so that an interrupted set-up is done again.
 $(VENV)/bin/python:
@@ -55,5 +72,8 @@ $(VENV)/.stamp-%: setup.py constraints.txt | $(VENV)/bin/python
 # VENV may be anything: only a virtual environment is removed.
 clean:
 	if [ -f $(VENV)/pyvenv.cfg ]; then rm -rf $(VENV); fi
-	rm -rf demo demo-model build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf demo demo-train-data demo-model build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path "./.git/*" -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf $(RUNNERS)

@@ -20,8 +20,9 @@ import time
 from pathlib import Path
 
 from schemas.manifest import load_manifest
-from transforms.documents import read_task
-from transforms.inputs import list_inputs, plan_reads
+from transforms.inputs import list_inputs
+from transforms.read_tasks import plan_reads
+from transforms.reader import read_task
 from transforms.vocabulary import load_tokenizer
 
 _LIBRARY = """

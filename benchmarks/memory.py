@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 
 def _descendants(pid: int) -> list[int]:
@@ -31,37 +32,61 @@ def _descendants(pid: int) -> list[int]:
 
 
 def _memory(pid: int) -> int:
-    """Bytes of the process and all below it."""
-    total = 0
-    for each in _descendants(pid):
-        try:
-            lines = Path(f"/proc/{each}/smaps_rollup").read_text().splitlines()
-        except OSError:
-            continue
-        total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
-    return total << 10
+    """Bytes of a process."""
+    return _number(f"/proc/{pid}/smaps_rollup", "Pss:") << 10
 
 
-def peak_of(command: list[str]) -> tuple[int, float]:
-    """Peak bytes of all processes of a command, sampled ten times a second; and its seconds."""
+def _read(pid: int) -> int:
+    """Bytes it has read, of files and whatever else."""
+    return _number(f"/proc/{pid}/io", "rchar:")
+
+
+def _number(path: str, name: str) -> int:
+    """What the kernel has under a name; 0 of a process that is gone."""
+    try:
+        lines = Path(path).read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) for line in lines if line.startswith(name))
+
+
+class Watched(NamedTuple):
+    """What was seen of a command.
+
+    Attributes:
+      peak: bytes of all its processes, at most.
+      seconds: how long it took.
+      read: bytes that each process has read, by process id.
+    """
+
+    peak: int
+    seconds: float
+    read: dict[int, int]
+
+
+def watch(command: list[str]) -> Watched:
+    """Runs a command and looks at its processes ten times a second."""
     peak = 0
+    read: dict[int, int] = {}
     start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     done = threading.Event()
 
-    def watch() -> None:
+    def look() -> None:
         nonlocal peak
         while not done.wait(0.1):
-            peak = max(peak, _memory(process.pid))
+            pids = _descendants(process.pid)
+            peak = max(peak, sum(map(_memory, pids)))
+            read.update((pid, max(_read(pid), read.get(pid, 0))) for pid in pids)
 
-    watcher = threading.Thread(target=watch)
+    watcher = threading.Thread(target=look)
     watcher.start()
     code = process.wait()
     done.set()
     watcher.join()
     if code:
         raise SystemExit(f"exit code {code}: {' '.join(command)}")
-    return peak, time.perf_counter() - start
+    return Watched(peak, time.perf_counter() - start, read)
 
 
 def _multiply(source: Path, target: Path, times: int) -> None:
@@ -89,7 +114,7 @@ def main() -> None:
         for source in (given.input, larger):
             command = [sys.executable, "-m", "pipeline", "build", str(source), "--overwrite"]
             command += ["--vocab_file", given.vocab_file, "--output", str(folder / "out")]
-            peak, seconds = peak_of([*command, "--do_whole_word_mask", *extra])
+            peak, seconds, _ = watch([*command, "--do_whole_word_mask", *extra])
             peaks.append(peak)
             size = source.stat().st_size / 1e6
             print(

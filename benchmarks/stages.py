@@ -21,10 +21,11 @@ from pipeline.prepare import prepare
 from pipeline.run import warm_up
 from schemas.arrow import token_batch
 from transforms.blocks import spill
-from transforms.documents import read_task
-from transforms.examples import ExampleStream, gather_block
+from transforms.examples import ExampleStream
+from transforms.reader import read_task
 from transforms.sentences import split_batch
 from transforms.shards import write_shard
+from transforms.token_blocks import gather_block
 from transforms.tokenization import Encoder, tokenize_batch
 
 
@@ -46,7 +47,7 @@ def measure(config: BuildConfig, clock: Clock) -> tuple[int, int]:
     job = prepare(config).job
     with clock.time("load kernels and tokenizer"):
         warm_up(job)
-    encoder = Encoder.of(job.vocabulary)
+    encoder, marker = Encoder.of(job.vocabulary), job.word_marker()
     text_bytes, examples = 0, 0
     ranges = defaultdict(list)
     waiting, waiting_bytes = [], 0
@@ -65,7 +66,7 @@ def measure(config: BuildConfig, clock: Clock) -> tuple[int, int]:
                     sentence_splitter=job.config.sentence_splitter,
                 )
             with clock.time("tokenize"):
-                waiting.append(tokenize_batch(sentences, encoder))
+                waiting.append(tokenize_batch(sentences, encoder, word_marks=marker))
             waiting_bytes += waiting[-1].nbytes
             if waiting_bytes > 32 << 20:
                 with clock.time("spill"):
@@ -78,9 +79,8 @@ def measure(config: BuildConfig, clock: Clock) -> tuple[int, int]:
     settings = job.shards
     for block, parts in sorted(ranges.items()):
         with clock.time("gather blocks"):
-            documents = gather_block(
-                (part.read() for part in parts), token_batch(job.vocabulary.vocab_size)
-            )
+            schema = token_batch(job.vocabulary.vocab_size, word_marks=job.word_marks)
+            documents = gather_block((part.read() for part in parts), schema)
         for max_seq_length, cap in settings.lengths:
             with clock.time("plan pairs"):
                 stream = ExampleStream(

@@ -10,14 +10,27 @@ from schemas.manifest import DataSet, Manifest
 
 __all__ = ["dataset_card"]
 
-_COLUMNS = (
-    ("input_ids", "token ids of `[CLS] A [SEP] B [SEP]`, masked, unpadded"),
-    ("token_type_ids", "0 up to the first `[SEP]`, 1 after it"),
-    ("masked_lm_positions", "ascending positions of the tokens to predict"),
-    ("masked_lm_ids", "the original ids at those positions"),
-    ("next_sentence_label", "**0 = IsNext, 1 = NotNext**"),
-    ("num_tokens", "length of the row"),
-)
+
+def _columns(manifest: Manifest) -> dict[str, str]:
+    """What each column holds, by the names of ``schemas.arrow.example_schema``."""
+    labels = ", ".join(f"{n} = {name}" for n, name in manifest.label_convention.items())
+    pairs = manifest.objective != "mlm"
+    text = "`[CLS] A [SEP] B [SEP]`" if pairs else "`[CLS] tokens [SEP]`"
+    masked = manifest.masking == "static" and manifest.layout == "separate"
+    found = {"input_ids": f"token ids of {text}, {'' if masked else 'not '}masked, unpadded"}
+    if pairs:
+        found["token_type_ids"] = "0 up to the first `[SEP]`, 1 after it"
+    if manifest.masking == "none":
+        found["continues_word"] = "whether a token is of the same word as the one before it"
+    elif masked:
+        found["masked_lm_positions"] = "ascending positions of the tokens to predict"
+        found["masked_lm_ids"] = "the original ids at those positions"
+    else:
+        found["masked_lm_positions"] = "for each pass, ascending positions of the tokens to predict"
+        found["replacement_ids"] = "for each pass, what stands at those positions in it"
+    if pairs:
+        found["next_sentence_label"] = f"**{labels}**"
+    return found | {"num_tokens": "length of the row"}
 
 
 def _yaml(manifest: Manifest) -> list[str]:
@@ -56,15 +69,17 @@ def dataset_card(manifest: Manifest) -> str:
             "",
             f"Made by {manifest.created_by.name} {manifest.created_by.version} from "
             f"{counts.documents:,} documents: {counts.sentences:,} sentences, {counts.tokens:,} tokens, "
-            f"{config['dupe_factor']} passes, seed {manifest.random_seed}.",
+            f"{config['dupe_factor']} passes, seed {manifest.random_seed}, objective "
+            f"{manifest.objective}.",
             "",
-            "| name | split | examples | shards | MB | mean tokens | masked | NotNext | [UNK] |",
+            "| name | split | examples | shards | MB | mean tokens | masked | "
+            f"{manifest.label_convention.get('1', 'label 1')} | [UNK] |",
             "|---|---|---|---|---|---|---|---|---|",
             *(_row(d) for d in manifest.data_sets),
             "",
             "| column | holds |",
             "|---|---|",
-            *(f"| `{name}` | {what} |" for name, what in _COLUMNS),
+            *(f"| `{name}` | {what} |" for name, what in _columns(manifest).items()),
             "",
             "`manifest.json` holds the configuration, every count and the sha256 of every shard; "
             "`tokenizer.json` is the tokenizer that made the ids.",

@@ -20,7 +20,14 @@ from collections.abc import Callable, Sequence
 
 from pipeline.flags import FlagParser, UsageError, parse_build
 from schemas import SCHEMA_VERSION
-from schemas.errors import BuildError, ConfigError, SingleDocumentError, TooManyRejectsError
+from schemas.errors import (
+    BuildError,
+    ConfigError,
+    MissingColumnError,
+    RefusedRecordError,
+    SingleDocumentError,
+    TooManyRejectsError,
+)
 
 __all__ = ["COMMANDS", "main"]
 
@@ -28,7 +35,7 @@ __all__ = ["COMMANDS", "main"]
 _DISTRIBUTION = "bert-data"
 
 #: The descriptor, since sys.stdout may be anything.
-_STDOUT = 1
+_STDOUT, _STDERR = 1, 2
 
 #: Longest text of an unexpected error that is shown without --debug.
 _MAX_MESSAGE = 500
@@ -46,8 +53,8 @@ options, anywhere:
   --version   print the version
   -h, --help  this help; after a command, the flags of the command
 
-exit codes: 0 done, 1 failed, 2 wrong flags or configuration, 3 too many records refused,
-130 interrupted, 143 terminated
+exit codes: 0 done, 1 failed, 2 wrong flags or configuration, 3 too many records refused
+(with --strict, one), 130 interrupted, 143 terminated
 """
 
 
@@ -66,6 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as stop:
         building = arguments[:1] == ["build"]
         remedy = "; nothing half-written was left; run again with --resume" if building else ""
+        if getattr(stop, "goes_on", False):
+            remedy = "; the job goes on without the command"
         signum = getattr(stop, "signum", signal.SIGINT)
         how = "" if signum == signal.SIGINT else f" by {signal.Signals(signum).name}"
         return _fail(f"interrupted{how}{remedy}", 128 + signum, debug=debug)
@@ -73,9 +82,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if _stdout_is_closed():  # | head has seen enough
             return 1
         return _fail(_describe(error), 1, debug=debug)
-    except (ConfigError, UsageError, SingleDocumentError) as error:
+    except (ConfigError, UsageError, MissingColumnError, SingleDocumentError) as error:
         return _fail(str(error), 2, debug=debug)
-    except TooManyRejectsError as error:
+    except (TooManyRejectsError, RefusedRecordError) as error:
         return _fail(str(error), 3, debug=debug)
     except BuildError as error:
         return _fail(str(error), 1, debug=debug)
@@ -127,6 +136,14 @@ def _plan(arguments: list[str]) -> int:
     return _code(plan(config, beam_args=beam_args))
 
 
+def _documents(arguments: list[str]) -> int:
+    config, beam_args = parse_build(arguments, command="documents")
+    from pipeline.documents import write_documents
+
+    write_documents(config, beam_args=beam_args)
+    return 0
+
+
 def _show(arguments: list[str]) -> int:
     parser = FlagParser(prog="bert-data show", description="Print examples of a data set, as text.")
     parser.add_argument("directory", help="what --output of the build named")
@@ -159,11 +176,55 @@ def _show(arguments: list[str]) -> int:
     return 0
 
 
+def _check(arguments: list[str]) -> int:
+    parser = FlagParser(
+        prog="bert-data check",
+        description="Hold a data set to every promise: each row, count and checksum. All of it is "
+        "done on this machine, wherever the data set is.",
+        epilog="exit codes: 0 all of it holds, 1 something does not, 2 no data set or wrong flags",
+    )
+    parser.add_argument("directory", help="what --output of the build named")
+    parser.add_argument(
+        "--corpus",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="FILE",
+        help="the input of the build: read it again, and prove every row against it; the data set "
+        "needs --provenance",
+    )
+    for name, default, about in (
+        ("max_violations", 10, "violations to show (default: 10)"),
+        ("num_workers", None, "worker processes (default: one for each core, if it is worth it)"),
+    ):
+        names = (f"--{name}", f"--{name.replace('_', '-')}")
+        parser.add_argument(*names, type=int, default=default, metavar="N", help=about)
+    parser.add_argument(
+        "--temp_dir",
+        "--temp-dir",
+        metavar="DIR",
+        help="for files needed meanwhile: 20 bytes for each row, with --corpus those of the shuffle "
+        "as well, as in a build (default: TMPDIR)",
+    )
+    given = parser.parse_args(arguments)
+    from pipeline.check import check
+
+    return check(
+        given.directory,
+        corpus=[part for item in given.corpus for part in item.split(",") if part],
+        max_violations=given.max_violations,
+        num_workers=given.num_workers,
+        temp_dir=given.temp_dir,
+    )
+
+
 #: Name, what runs it, what the help says.
 COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "build": (_build, "make a data set"),
     "plan": (_plan, "say what a build would read, make and need, and write nothing"),
+    "documents": (_documents, "write the documents, cut into sentences, to a file"),
     "show": (_show, "print examples of a data set"),
+    "check": (_check, "hold a data set to every promise"),
 }
 
 
@@ -209,10 +270,15 @@ def _describe(error: Exception) -> str:
 
 def _have_streams() -> None:
     """Somewhere to print to, whatever the process was started with: closed descriptors, Latin-1."""
+    # The descriptors themselves, and never closed again: a library that writes to number 2 at exit
+    # must not meet a file that was opened since, or none, at which glibc aborts.
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
+        pass
+    os.close(descriptor)
     if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for good
+        sys.stdout = open(_STDOUT, "w", closefd=False)  # noqa: SIM115 - for good
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - for good
+        sys.stderr = open(_STDERR, "w", closefd=False)  # noqa: SIM115 - for good
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from pipeline.config import BuildConfig
 from pipeline.manifest import make_manifest
 from pipeline.nowhere import NOWHERE
 from pipeline.prepare import Prepared
@@ -52,6 +53,7 @@ class Estimate:
       exact: everything was read; the numbers are whole and those of a build.
       seen: in what was read: ``documents``, ``text_bytes``, ``words`` (between white space), ``tokens``.
       totals: of the input: ``text_bytes`` and the counts of documents that a manifest has.
+      languages: of the documents read, how many name each themselves.
       rejects_by_reason: records of the input that are refused.
       reject_examples: one for each reason, as it was found.
       data_sets: by length and split.
@@ -63,6 +65,7 @@ class Estimate:
     exact: bool
     seen: Mapping[str, int]
     totals: Mapping[str, float]
+    languages: Mapping[str, int]
     rejects_by_reason: Mapping[str, float]
     reject_examples: tuple[str, ...]
     data_sets: tuple[SetEstimate, ...]
@@ -90,11 +93,16 @@ def estimate(prepared: Prepared, sample: Sample) -> Estimate:
     found = Counter(
         reason for part in sample.parts for b in part.rejects for reason in b["reason"].to_pylist()
     )
-    manifest, failure = _manifest(prepared, made, ReadTotals(seen["documents"], found))
+    counts = Counter[str]()
+    for part in sample.parts:
+        counts.update(part.counts)
+    totals_read = ReadTotals(seen["documents"], found, counts=counts)
+    manifest, failure = _manifest(prepared, made, totals_read)
     return Estimate(
         exact=sample.exact,
         seen=seen,
         totals=totals,
+        languages=_languages(sample.parts),
         rejects_by_reason=rejects,
         reject_examples=reject_examples,
         data_sets=data_sets,
@@ -113,6 +121,12 @@ def _count_text(part: Part) -> dict[str, int]:
     }
 
 
+def _languages(parts: Sequence[Part]) -> Counter[str]:
+    """What the documents say themselves."""
+    said = (name for p in parts for batch in p.documents for name in batch["language"].to_pylist())
+    return Counter(name for name in said if name is not None)
+
+
 def _rejects(parts: Sequence[Part]) -> tuple[dict[str, float], tuple[str, ...]]:
     """How many of each reason in the input, and one of each."""
     counts: dict[str, float] = defaultdict(float)
@@ -126,13 +140,14 @@ def _rejects(parts: Sequence[Part]) -> tuple[dict[str, float], tuple[str, ...]]:
 
 def _tokenize(prepared: Prepared, part: Part) -> list[pa.RecordBatch]:
     config = prepared.job.config
-    encoder = Encoder.of(prepared.job.vocabulary)
+    encoder, marker = Encoder.of(prepared.job.vocabulary), prepared.job.word_marker()
     return [
         tokenize_batch(
             split_batch(
                 batch, language=config.language, sentence_splitter=config.sentence_splitter
             ),
             encoder,
+            word_marks=marker,
         )
         for batch in part.documents
     ]
@@ -150,10 +165,15 @@ def _all_blocks(prepared: Prepared, tokens: Sequence[list[pa.RecordBatch]]) -> l
     ]
 
 
+def _passes(config: BuildConfig) -> int:
+    """Passes over a sample; in layout ``shared`` they are all in the same rows."""
+    return config.dupe_factor if config.layout == "shared" else min(_PASSES, config.dupe_factor)
+
+
 def _block_a_part(prepared: Prepared, tokens: Sequence[list[pa.RecordBatch]]) -> list[BlockInfo]:
     """Each part of a sample as a block of its own, with a few of the passes."""
     settings: ShardSettings = prepared.job.shards
-    passes = min(_PASSES, settings.options.dupe_factor)
+    passes = _passes(prepared.job.config)
     settings = dataclasses.replace(
         settings,
         output=NOWHERE,
@@ -171,7 +191,7 @@ def _data_sets(
     examples: dict[tuple[int, str], float] = defaultdict(float)
     size: dict[tuple[int, str], float] = defaultdict(float)
     shares = {"train": 1 - config.validation_fraction, "validation": config.validation_fraction}
-    again = config.dupe_factor / min(_PASSES, config.dupe_factor)
+    again = config.dupe_factor / _passes(config)
     for info, scale in zip(made, scales, strict=True):
         for shard in info.shards:
             # A sample is one split; by expectation the other is like it.
@@ -198,6 +218,7 @@ def _manifest(
             config=job.config,
             vocabulary=job.vocabulary,
             fingerprint=job.fingerprint,
+            text_readers=job.text_readers,
         )
     except SingleDocumentError as error:
         return None, error

@@ -17,7 +17,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pipeline.config import BuildConfig, default_predictions
+from pipeline.combinations import default_predictions
+from pipeline.config import SETTINGS_BEFORE, BuildConfig
 from pipeline.settings import Setting, Switch, Text, checked
 from schemas.errors import ConfigError
 
@@ -26,6 +27,8 @@ __all__ = ["FlagParser", "UsageError", "build_parser", "parse_build"]
 _DESCRIPTION = {
     "build": "Make masked sentence pairs for BERT's pre-training from raw text.",
     "plan": "Say what a build with these flags would read, make and need; nothing is written.",
+    "documents": "Write the documents of a corpus, cut into sentences, to one file (.avro, .parquet or "
+    ".jsonl): to be looked at, mended, and built from.",
 }
 
 #: Flags of Beam's that would break a promise of ours.
@@ -37,6 +40,29 @@ _NOT_BEAMS = {
 
 #: What is said to be missing where it is not a flag.
 _NEEDED = {"input": "INPUT (a path, glob, folder or URL)"}
+
+
+#: Switches that a configuration file cannot set: that of a manifest would replace what it describes.
+_SAID_ANEW = ("overwrite", "resume")
+
+#: Of the groups of flags about the input and the text, ``documents`` does not have these; and of the
+#: others it has those.
+_NOT_OF_DOCUMENTS = ("vocab_file", "do_lower_case", "deduplicate")
+_ALSO_OF_DOCUMENTS = (
+    "output",
+    "overwrite",
+    "num_workers",
+    "max_reject_fraction",
+    "strict",
+    "temp_dir",
+)
+
+#: What it says of these otherwise than a build: metavar and help.
+_DOCUMENTS_SAY = {
+    "output": ("FILE", "file to write, which is what its name ends in: .avro, .parquet or .jsonl"),
+    "overwrite": (None, "replace the file if it is there"),
+    "temp_dir": ("DIR", "directory for files needed during the run (default: that of the output)"),
+}
 
 
 class UsageError(ValueError):
@@ -62,7 +88,7 @@ def parse_build(
 
     Args:
       argv: the arguments after the command.
-      command: named in the help: ``build`` or ``plan``.
+      command: whose flags: ``build``, ``plan`` or ``documents``, which needs no vocabulary.
       output_required: False where nothing is written; ``output`` is then the null device unless
         it is given.
 
@@ -81,7 +107,9 @@ def parse_build(
     values |= flags
     if not output_required:
         values.setdefault("output", os.devnull)
-    inputs, beam_args = _sort_others(others)
+    if command == "documents":
+        values["vocab_file"] = os.devnull
+    inputs, beam_args = _sort_others(others, command)
     if inputs:
         values["input"] = (*inputs, *(values.get("input", ()) if "input" in flags else ()))
     needed = [f.name for f in dataclasses.fields(BuildConfig) if f.default is dataclasses.MISSING]
@@ -91,30 +119,39 @@ def parse_build(
 
 
 def build_parser(command: str = "build") -> FlagParser:
-    """The parser of ``build`` and ``plan``; values stay text, only what is given is set."""
+    """The parser of ``build``, ``plan``, ``documents``; values stay text, only what is given is set."""
+    needs = {"build": " --vocab_file FILE --output DIR", "plan": " --vocab_file FILE"}
     parser = FlagParser(
         prog=f"bert-data {command}",
-        usage=f"bert-data {command} INPUT... --vocab_file FILE"
-        f"{' --output DIR' if command == 'build' else ''} [flags]",
+        usage=f"bert-data {command} INPUT...{needs.get(command, ' --output FILE')} [flags]",
         description=textwrap.fill(_DESCRIPTION[command]),
         epilog="Flags of Apache Beam, such as --direct_running_mode, are passed on to it.",
     )
     groups = {}
     for field in dataclasses.fields(BuildConfig):
         setting: Setting = field.metadata["setting"]
+        if command == "documents" and not _is_of_documents(field.name, setting):
+            continue
         if setting.group not in groups:
             groups[setting.group] = parser.add_argument_group(setting.group)
-        _add_flag(groups[setting.group], field)
+        _add_flag(groups[setting.group], field, command)
     groups["running"].add_argument(
         "--config",
         metavar="FILE",
         default=None,
-        help="read settings from this JSON file; flags given as well win",
+        help="read settings from this JSON file, or from the manifest of a data set, all but --overwrite "
+        "and --resume; flags given as well win",
     )
     return parser
 
 
-def _add_flag(group: argparse._ArgumentGroup, field: dataclasses.Field[Any]) -> None:
+def _is_of_documents(name: str, setting: Setting) -> bool:
+    if name in _ALSO_OF_DOCUMENTS:
+        return True
+    return setting.group in ("input", "text") and name not in _NOT_OF_DOCUMENTS
+
+
+def _add_flag(group: argparse._ArgumentGroup, field: dataclasses.Field[Any], command: str) -> None:
     setting: Setting = field.metadata["setting"]
     keywords: dict[str, Any] = {"default": argparse.SUPPRESS, "help": _help(field)}
     if isinstance(setting.kind, Switch):
@@ -124,6 +161,9 @@ def _add_flag(group: argparse._ArgumentGroup, field: dataclasses.Field[Any]) -> 
         keywords |= {"nargs": "+", "action": "extend", "metavar": "FILE"}
     else:
         keywords["metavar"] = setting.kind.metavar
+    if command == "documents" and field.name in _DOCUMENTS_SAY:
+        metavar, keywords["help"] = _DOCUMENTS_SAY[field.name]
+        keywords |= {"metavar": metavar} if metavar else {}
     group.add_argument(f"--{field.name}", **keywords)
 
 
@@ -179,9 +219,13 @@ def _read_config_file(path: str | None) -> dict[str, Any]:
         raise ConfigError("config", path, f"cannot be read: {error.strerror}") from None
     except ValueError as error:
         raise ConfigError("config", path, f"is not JSON: {error}") from None
+    if isinstance(values, dict) and "schema_version" in values:
+        values = values.get("configuration")  # it is a whole manifest
+        values = SETTINGS_BEFORE | values if isinstance(values, dict) else values
     if not isinstance(values, dict):
         raise ConfigError("config", path, "must be a JSON object of names and values")
-    return values
+    # What is to become of the files that are there is said anew each time, and never by a file.
+    return {name: value for name, value in values.items() if name not in _SAID_ANEW}
 
 
 def _forget_default_predictions(values: dict[str, Any]) -> None:
@@ -196,7 +240,7 @@ def _forget_default_predictions(values: dict[str, Any]) -> None:
         del values["max_predictions_per_seq"]
 
 
-def _sort_others(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+def _sort_others(arguments: Sequence[str], command: str) -> tuple[list[str], list[str]]:
     """What is no flag of ours: the inputs, and Beam's flags with their values.
 
     Only Beam knows which of its flags take a value, so it is asked; without any flag all are inputs.
@@ -217,7 +261,7 @@ def _sort_others(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     for argument in unknown:
         if argument.startswith("-"):
             flag, equals, value = argument.partition("=")
-            _refuse_unknown(flag, value if equals else None, theirs)
+            _refuse_unknown(flag, value if equals else None, theirs, command)
     for argument in arguments:
         name = argument.partition("=")[0].removeprefix("--")
         if argument.startswith("--") and name in _NOT_BEAMS:
@@ -229,9 +273,11 @@ def _sort_others(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     return inputs, beam_args
 
 
-def _refuse_unknown(flag: str, value: str | None, theirs: Iterable[str]) -> NoReturn:
-    ours = build_parser()._option_string_actions
+def _refuse_unknown(flag: str, value: str | None, theirs: Iterable[str], command: str) -> NoReturn:
+    ours = build_parser(command)._option_string_actions
     spelling = "--" + flag.lstrip("-").replace("-", "_")
     close = difflib.get_close_matches(spelling, [*ours, *theirs], 1, 0.7)
-    hint = f"; did you mean {close[0]}?" if close else "; bert-data build --help lists the flags"
+    hint = (
+        f"; did you mean {close[0]}?" if close else f"; bert-data {command} --help lists the flags"
+    )
     raise UsageError(f"no such flag: {flag}{'' if value is None else f'={value}'}{hint}")

@@ -14,11 +14,12 @@ from typing import Any
 
 import apache_beam as beam
 import numpy as np
-from apache_beam.io.filesystems import FileSystems
 
 from pipeline.card import dataset_card
 from pipeline.config import BuildConfig
+from pipeline.output import sweep
 from schemas.manifest import (
+    LABEL_CONVENTIONS,
     MANIFEST_FILE,
     Counts,
     CreatedBy,
@@ -29,44 +30,58 @@ from schemas.manifest import (
     TokenizerInfo,
 )
 from transforms.atomic import atomic_write
-from transforms.input_check import ReadTotals, require_two_documents
-from transforms.shards import RESUME_FOLDER, BlockInfo, ShardInfo
+from transforms.input_check import ReadTotals, require_documents
+from transforms.languages import version_of_detector
+from transforms.reader import READ_COUNTS
+from transforms.shards import BlockInfo, ShardInfo
+from transforms.splitters import version_of_splitter
 from transforms.vocabulary import Vocabulary
 
-__all__ = ["WriteManifest", "make_manifest"]
+__all__ = ["WriteManifest", "make_manifest", "version_of_segmenter"]
+
+
+def version_of_segmenter(name: str) -> str | None:
+    """Name and version of a ``word_segmenter``; None for ``none``."""
+    return None if name == "none" else f"{name} {metadata.version(name)}"
 
 
 def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
-def _rates(counts: Counter[str], *, max_seq_length: int, tokens: int) -> Rates:
+def _rates(counts: Counter[str], *, config: BuildConfig, max_seq_length: int, tokens: int) -> Rates:
     """Realised shares of one data set.
 
     Args:
       counts: summed over its shards, see ``transforms.examples.ExampleStream``.
+      config: decides which shares there are.
       max_seq_length: its length.
       tokens: of its split's documents, counted once.
     """
     examples, example_tokens = counts["examples"], counts["example_tokens"]
     masked = counts["mask_tokens"] + counts["random_tokens"] + counts["kept_tokens"]
     filled = _ratio(example_tokens, examples * max_seq_length)
+    passes_in_row = config.dupe_factor if config.layout == "shared" else 1
+    static, objective = config.masking == "static", config.objective
     return Rates(
         mean_num_tokens=_ratio(example_tokens, examples),
         padding=None if filled is None else 1 - filled,
-        masked=_ratio(masked, example_tokens),
+        masked=_ratio(masked, example_tokens * passes_in_row) if static else None,
         mask_token=_ratio(counts["mask_tokens"], masked),
         random_token=_ratio(counts["random_tokens"], masked),
         kept_token=_ratio(counts["kept_tokens"], masked),
-        not_next=_ratio(counts["not_next"], examples),
+        not_next=None if objective == "mlm" else _ratio(counts["not_next"], examples),
         short=_ratio(counts["short"], examples),
         unknown=_ratio(counts["unknown_tokens"], example_tokens),
         uncovered_tokens=_ratio(counts["uncovered_tokens"], tokens),
-        single_segment_not_next=_ratio(counts["single_segment_not_next"], examples),
+        single_segment_not_next=_ratio(counts["single_segment_not_next"], examples)
+        if objective == "nsp"
+        else None,
+        split_segment=_ratio(counts["split_segment"], examples) if objective == "sop" else None,
     )
 
 
-def _data_set(shards: list[ShardInfo], *, tokens: int) -> DataSet:
+def _data_set(shards: list[ShardInfo], *, config: BuildConfig, tokens: int) -> DataSet:
     first = shards[0]
     counts = Counter[str]()
     for shard in shards:
@@ -78,7 +93,8 @@ def _data_set(shards: list[ShardInfo], *, tokens: int) -> DataSet:
         split=first.split,
         examples=counts["examples"],
         chunks_without_partner=counts["chunks_without_partner"],
-        rates=_rates(counts, max_seq_length=first.max_seq_length, tokens=tokens),
+        long_sentences=counts["long_sentences"],
+        rates=_rates(counts, config=config, max_seq_length=first.max_seq_length, tokens=tokens),
         num_tokens_histogram=tuple(
             int(n) for n in np.sum([shard.histogram for shard in shards], axis=0)
         ),
@@ -96,11 +112,12 @@ def make_manifest(
     config: BuildConfig,
     vocabulary: Vocabulary,
     fingerprint: str,
+    text_readers: str | None,
 ) -> Manifest:
     """Adds up what was written.
 
     Raises:
-      SingleDocumentError: all documents have the same text, so that no NotNext can be drawn.
+      SingleDocumentError: no document has text; or all have the same, so that no NotNext can be drawn.
     """
     documents = Counter[str]()
     tokens_of = Counter[str]()
@@ -111,12 +128,14 @@ def make_manifest(
         for shard in block.shards:
             by_set.setdefault((shard.max_seq_length, shard.split), []).append(shard)
     data_sets = tuple(
-        _data_set(shards, tokens=tokens_of[split]) for (_, split), shards in sorted(by_set.items())
+        _data_set(shards, config=config, tokens=tokens_of[split])
+        for (_, split), shards in sorted(by_set.items())
     )
     with_tokens = documents["documents"] - documents["documents_without_tokens"]
     distinct = with_tokens - documents["duplicate_documents"]
     # Known earlier but for texts that have no token.
-    require_two_documents(distinct, objective=config.objective)
+    if not (config.exact_reference and distinct):
+        require_documents(distinct, objective=config.objective)
     return Manifest(
         created_by=CreatedBy(
             name="bert-data",
@@ -124,6 +143,10 @@ def make_manifest(
             pyarrow=metadata.version("pyarrow"),
             sentencex=metadata.version("sentencex"),
             tokenizers=metadata.version("tokenizers"),
+            word_segmenter=version_of_segmenter(config.word_segmenter),
+            sentence_splitter=version_of_splitter(config.sentence_splitter),
+            language_detector=version_of_detector(config.language),
+            text_readers=text_readers,
         ),
         configuration=json.loads(config.to_json()),
         fingerprint=fingerprint,
@@ -150,16 +173,35 @@ def make_manifest(
             examples=sum(d.examples for d in data_sets),
             rejects=totals.rejects,
             rejects_by_reason=dict(totals.rejects_by_reason),
+            **_counted(totals),
         ),
         data_sets=data_sets,
+        label_convention=dict(LABEL_CONVENTIONS[config.objective]),
+        objective=config.objective,
+        masking=config.masking,
+        layout=config.layout,
     )
 
 
+def _counted(totals: ReadTotals) -> dict[str, int]:
+    """What reading counted; nothing where it did not."""
+    if totals.counts is None:
+        return {}
+    return {name: totals.counts.get(name, 0) for name in READ_COUNTS}
+
+
 class _WriteManifest(beam.DoFn):
-    def __init__(self, config: BuildConfig, vocabulary: Vocabulary, fingerprint: str):
+    def __init__(
+        self,
+        config: BuildConfig,
+        vocabulary: Vocabulary,
+        fingerprint: str,
+        text_readers: str | None,
+    ):
         self._config = config
         self._vocabulary = vocabulary
         self._fingerprint = fingerprint
+        self._text_readers = text_readers
 
     def process(
         self, element: tuple[int, Iterable[BlockInfo]], totals: ReadTotals
@@ -170,6 +212,7 @@ class _WriteManifest(beam.DoFn):
             config=self._config,
             vocabulary=self._vocabulary,
             fingerprint=self._fingerprint,
+            text_readers=self._text_readers,
         )
         files = {
             "tokenizer.json": self._vocabulary.tokenizer_json,
@@ -177,12 +220,11 @@ class _WriteManifest(beam.DoFn):
             "README.md": dataset_card(manifest),
             MANIFEST_FILE: manifest.to_json(),
         }
+        sweep(self._config.output, complete=False)
         for name, text in files.items():
             with atomic_write(posixpath.join(self._config.output, name)) as file:
                 file.write(text.encode())
-        notes = posixpath.join(self._config.output, RESUME_FOLDER)
-        if FileSystems.exists(notes):
-            FileSystems.delete([notes])
+        sweep(self._config.output, complete=True)
         yield manifest.fingerprint
 
 
@@ -190,26 +232,31 @@ class WriteManifest(beam.PTransform):
     """:class:`BlockInfo` elements in; the data set is complete when this is done.
 
     Args:
-      config, vocabulary, fingerprint: of the job.
+      config, vocabulary, fingerprint, text_readers: of the job.
       totals: a side input, the ``ReadTotals``.
     """
 
     def __init__(
-        self, *, config: BuildConfig, vocabulary: Vocabulary, fingerprint: str, totals: Any
+        self,
+        *,
+        config: BuildConfig,
+        vocabulary: Vocabulary,
+        fingerprint: str,
+        text_readers: str | None,
+        totals: Any,
     ):
         super().__init__()
         self.config = config
         self.vocabulary = vocabulary
         self.fingerprint = fingerprint
+        self.text_readers = text_readers
         self.totals = totals
 
     def expand(self, blocks: beam.PCollection) -> beam.PCollection:
+        write = _WriteManifest(self.config, self.vocabulary, self.fingerprint, self.text_readers)
         return (
             blocks
             | "ForOne" >> beam.Map(lambda block: (0, block))
             | "Gather" >> beam.GroupByKey()
-            | "Write"
-            >> beam.ParDo(
-                _WriteManifest(self.config, self.vocabulary, self.fingerprint), self.totals
-            )
+            | "Write" >> beam.ParDo(write, self.totals)
         )

@@ -20,11 +20,23 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from schemas.errors import ConfigError
-from schemas.manifest import MANIFEST_FILE, open_file
+from schemas.manifest import MANIFEST_FILE
+from schemas.stores import list_below, open_file, remove, scheme_of
+from transforms.atomic import TEMPORARY_NAME
 from transforms.rejects import REJECTS_FOLDER
 from transforms.shards import RESUME_FOLDER
 
-__all__ = ["clear_leftovers", "is_local", "locked", "prepare_output", "spill_folder"]
+__all__ = [
+    "clear_leftovers",
+    "is_local",
+    "list_rejects",
+    "lock_folder",
+    "locked",
+    "make_directory",
+    "prepare_output",
+    "spill_folder",
+    "sweep",
+]
 
 #: Folders of the shuffle's files start with this.
 _SPILL_PREFIX = ".spill-"
@@ -32,7 +44,8 @@ _SPILL_PREFIX = ".spill-"
 _HEX = "[0-9a-f]{32}"
 _SHARD = r"(?:train|validation)-\d{5}-of-\d{5}\.parquet"
 _SPILLED = rf"{re.escape(_SPILL_PREFIX)}{_HEX}/(?:{_HEX}\.arrow)?"
-_LEFTOVER = re.compile(rf"{_SPILLED}|(?:[^/]+/)?\.[^/]+\.{_HEX}\.tmp")
+_TEMPORARY = re.compile(rf"(?:[^/]+/)?{TEMPORARY_NAME}")
+_LEFTOVER = re.compile(rf"{_SPILLED}|{_TEMPORARY.pattern}")
 _RESUME = re.compile(rf"{re.escape(RESUME_FOLDER)}/seq\d+-{_SHARD}\.json")
 _REJECTS = re.compile(rf"{REJECTS_FOLDER}/{_HEX}\.jsonl")
 _SHARDS = re.compile(rf"seq\d+/{_SHARD}")
@@ -49,7 +62,7 @@ _LOCK_SECONDS = 2.0
 
 def is_local(path: str) -> bool:
     """Whether a path is on this machine's own file system."""
-    return "://" not in path
+    return scheme_of(path) is None
 
 
 @contextlib.contextmanager
@@ -64,9 +77,9 @@ def locked(output: str) -> Iterator[None]:
         return
     if os.path.exists(output) and not os.path.isdir(output):
         raise ConfigError("output", output, "is a file; give a directory")
-    _make_directory("output", output)
+    make_directory("output", output)
     with contextlib.ExitStack() as stack:
-        if not _lock(output, stack, seconds=_LOCK_SECONDS):
+        if not lock_folder(output, stack, seconds=_LOCK_SECONDS):
             raise ConfigError(
                 "output", output, "another build is writing to it; wait, or give another directory"
             )
@@ -89,7 +102,11 @@ def prepare_output(
       ConfigError: the directory holds something, and neither flag was given; or something that no
         build wrote and nothing that one did; or what would be removed is the input.
     """
-    paths = _list(output)
+    try:
+        paths = _list(output)
+    except OSError as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError("output", output, f"cannot be listed: {reason}") from None
     manifest = MANIFEST_FILE in paths and _is_ours(posixpath.join(output, MANIFEST_FILE))
     ours = [path for path in paths if _is_own_name(path)]
     foreign = [path for path in paths if path not in ours]
@@ -119,12 +136,45 @@ def prepare_output(
 
 def clear_leftovers(output: str) -> None:
     """Removes what a run that did not end well leaves behind: spilled files, temporary names."""
-    if not is_local(output) or not os.path.isdir(output):
+    if not is_local(output):
+        with contextlib.suppress(OSError):  # why the run ended is to be said, and not that
+            sweep(output, complete=_is_complete(output))
+        return
+    if not os.path.isdir(output):
         return
     _remove(output, [path for path in _list(output) if _LEFTOVER.fullmatch(path)])
     if os.listdir(output) == [RESUME_FOLDER]:
         with contextlib.suppress(OSError):
             os.rmdir(os.path.join(output, RESUME_FOLDER))
+
+
+def list_rejects(output: str) -> list[str]:
+    """The files of refused records."""
+    return [posixpath.join(output, path) for path in _list(output) if _REJECTS.fullmatch(path)]
+
+
+def _is_complete(output: str) -> bool:
+    return MANIFEST_FILE in _list(output)
+
+
+def sweep(output: str, *, complete: bool) -> None:
+    """Removes what attempts that are dead have left in the directory, wherever it is.
+
+    An attempt that lives all the same, and is late, fails: what it was to write is there.
+
+    Args:
+      complete: the manifest is there; what is for ``--resume`` goes as well.
+
+    Raises:
+      OSError: it cannot be listed or removed.
+    """
+    paths = _list(output)
+    _remove(output, [path for path in paths if _TEMPORARY.fullmatch(path)])
+    if complete:
+        _remove(output, [path for path in paths if _RESUME.fullmatch(path)])
+        if is_local(output):
+            with contextlib.suppress(OSError):  # something else is in it
+                os.rmdir(os.path.join(output, RESUME_FOLDER))
 
 
 @contextlib.contextmanager
@@ -138,16 +188,18 @@ def spill_folder(base: str, *, output: str) -> Iterator[str]:
     Raises:
       ConfigError: ``base`` cannot be made or written to.
     """
-    _make_directory("temp_dir", base)
+    if not is_local(base):
+        raise ConfigError("temp_dir", base, "must be a folder on this machine")
+    make_directory("temp_dir", base)
     folder = os.path.join(base, _SPILL_PREFIX + uuid.uuid4().hex)
     with contextlib.ExitStack() as stack:
         with contextlib.ExitStack() as making:
-            if not os.path.samefile(base, output):
-                _lock(base, making, seconds=60)  # nobody takes the new folder for an old one
+            if not (is_local(output) and os.path.samefile(base, output)):
+                lock_folder(base, making, seconds=60)  # nobody takes the new folder for an old one
                 _remove_dead_spills(base)
             os.mkdir(folder)
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
-            _lock(folder, stack)
+            lock_folder(folder, stack)
         yield folder
 
 
@@ -155,11 +207,16 @@ def _remove_dead_spills(base: str) -> None:
     for path in _list(base):
         if re.fullmatch(_SPILLED, path):
             with contextlib.ExitStack() as stack, contextlib.suppress(FileNotFoundError):
-                if _lock(os.path.join(base, os.path.dirname(path)), stack):
+                if lock_folder(os.path.join(base, os.path.dirname(path)), stack):
                     _remove(base, [path])
 
 
-def _make_directory(field: str, path: str) -> None:
+def make_directory(field: str, path: str) -> None:
+    """Makes a directory that is missing.
+
+    Raises:
+      ConfigError: of this flag: it cannot be made or written to.
+    """
     try:
         os.makedirs(path, exist_ok=True)
     except OSError as error:
@@ -168,7 +225,7 @@ def _make_directory(field: str, path: str) -> None:
         raise ConfigError(field, path, "cannot be written to")
 
 
-def _lock(directory: str, stack: contextlib.ExitStack, *, seconds: float = 0.0) -> bool:
+def lock_folder(directory: str, stack: contextlib.ExitStack, *, seconds: float = 0.0) -> bool:
     """Locks it until the stack is closed or the process has ended; False if another one has it.
 
     A file system that knows no locks on directories, as NFS, locks nothing.
@@ -230,11 +287,7 @@ def _list(output: str) -> list[str]:
     Folders that are empty, or that no build makes, are given themselves, with a ``/`` at the end.
     """
     if not is_local(output):
-        from apache_beam.io.filesystems import FileSystems
-
-        start = output.rstrip("/") + "/"
-        found = FileSystems.match([start + "**"])[0].metadata_list
-        return sorted(item.path[len(start) :] for item in found)
+        return sorted(list_below(output))
     paths = []
     for entry in os.scandir(output) if os.path.isdir(output) else ():
         if not entry.is_dir():
@@ -248,10 +301,7 @@ def _list(output: str) -> list[str]:
 def _remove(output: str, paths: Sequence[str]) -> None:
     """Removes files, and the folders that become empty."""
     if not is_local(output):
-        from apache_beam.io.filesystems import FileSystems
-
-        if paths:
-            FileSystems.delete([posixpath.join(output, path) for path in paths])
+        remove([posixpath.join(output, path) for path in paths])
         return
     for path in paths:
         if not path.endswith("/"):

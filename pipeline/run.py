@@ -3,46 +3,42 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import logging
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 import apache_beam as beam
 import pyarrow as pa
-from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipeline.build import Job, build_graph
 from pipeline.config import BuildConfig
-from pipeline.output import (
-    clear_leftovers,
-    is_local,
-    locked,
-    prepare_output,
-    spill_folder,
-)
+from pipeline.output import clear_leftovers, list_rejects, locked, prepare_output
+from pipeline.places import Place, find_place, shuffle_folder
 from pipeline.prepare import Prepared, prepare
-from pipeline.summary import introduction, summary
-from runners.errors import translated
+from pipeline.summary import COMPILING, introduction, summary
 from runners.interrupts import Interrupts, interruptible
 from runners.local import LocalRun, run_locally
-from schemas.arrow import DOCUMENT_BATCH, token_batch
+from runners.remote import RemoteRun, run_remotely
+from schemas.arrow import DOCUMENT_BATCH
 from schemas.errors import ConfigError, RejectReason, TooManyRejectsError
 from schemas.manifest import Manifest, ManifestError, load_manifest
-from transforms.examples import ExampleStream, gather_block
-from transforms.rejects import REJECTS_FOLDER
+from schemas.stores import open_file, use_store_options
+from transforms import has_kernels
 from transforms.sentences import split_batch
-from transforms.shards import shard_path
+from transforms.shards import gather, open_stream, shard_path
 from transforms.tokenization import Encoder, tokenize_batch
 
-__all__ = ["build", "warm_up"]
+__all__ = ["build", "quiet_beam", "warm_up"]
 
 _LOGGER = logging.getLogger(__name__)
 
 
-def build(config: BuildConfig, *, beam_args: Sequence[str] = (), quiet: bool = False) -> Manifest:
+def build(
+    config: BuildConfig, *, beam_args: Sequence[str] = (), quiet: bool = False
+) -> Manifest | None:
     """Builds the data set that ``config`` describes.
 
     Args:
@@ -51,7 +47,7 @@ def build(config: BuildConfig, *, beam_args: Sequence[str] = (), quiet: bool = F
       quiet: print nothing.
 
     Returns:
-      The manifest that was written.
+      The manifest that was written; None for a job elsewhere that is not waited for.
 
     Raises:
       ConfigError: see ``pipeline.prepare`` and ``pipeline.output``.
@@ -59,8 +55,10 @@ def build(config: BuildConfig, *, beam_args: Sequence[str] = (), quiet: bool = F
       InterruptedBuildError: a signal ended it; see ``runners.interrupts``.
     """
     started = time.monotonic()
-    with _only_news(), interruptible() as interrupts:
+    with quiet_beam(), interruptible() as interrupts:
+        use_store_options(beam_args)
         prepared = prepare(config)
+        place = find_place(prepared, beam_args)  # before anything of an earlier build is removed
         with locked(config.output):
             if config.resume and (complete := _complete(prepared.job)):
                 if not quiet:
@@ -75,14 +73,12 @@ def build(config: BuildConfig, *, beam_args: Sequence[str] = (), quiet: bool = F
             )
             if not quiet:
                 print(introduction(prepared), flush=True)
+                if place is None and not has_kernels():
+                    print(COMPILING, flush=True)
                 for warning in prepared.warnings:
                     _LOGGER.warning(warning)
-            try:
-                _run(prepared, beam_args, interrupts, quiet=quiet)
-            except TooManyRejectsError as error:
-                raise TooManyRejectsError(f"{error}; {_a_reject(config.output)}") from error
-            finally:
-                clear_leftovers(config.output)
+            if not _finish(prepared, place, beam_args, interrupts, quiet=quiet):
+                return None
             manifest = load_manifest(config.output)
             if not quiet:
                 for damage in _damages(manifest):
@@ -92,35 +88,57 @@ def build(config: BuildConfig, *, beam_args: Sequence[str] = (), quiet: bool = F
     return manifest
 
 
+def _finish(
+    prepared: Prepared,
+    place: Place | None,
+    beam_args: Sequence[str],
+    interrupts: Interrupts,
+    *,
+    quiet: bool,
+) -> bool:
+    """Runs the job and leaves nothing beside its result; False if it goes on without this process."""
+    output, ended = prepared.job.config.output, True
+    try:
+        ended = _run(prepared, place, beam_args, interrupts, quiet=quiet)
+    except TooManyRejectsError as error:
+        raise TooManyRejectsError(f"{error}; {_a_reject(output)}") from error
+    finally:
+        if ended and not getattr(interrupts.cause, "goes_on", False):
+            clear_leftovers(output)
+    if not ended and not quiet:
+        print(f"Not waited for: {output}/manifest.json will be there once it is done", flush=True)
+    return ended
+
+
 def _run(
-    prepared: Prepared, beam_args: Sequence[str], interrupts: Interrupts, *, quiet: bool
-) -> None:
-    job, config = prepared.job, prepared.job.config
-    if config.runner != "local":
-        options = PipelineOptions(list(beam_args), runner=config.runner)
-        try:
-            pipeline = beam.Pipeline(options=options)
-        except (ValueError, ImportError) as error:
-            raise ConfigError("runner", config.runner, str(error)) from None
-        build_graph(pipeline, job, spill_dir=None)
-        with translated():
-            pipeline.run().wait_until_finish()
-        return
-    run = LocalRun(
-        workers=prepared.workers,
-        beam_args=beam_args,
-        raw_bytes=sum(file.size for file in prepared.files),
-        blocks=job.layout.num_blocks,
-        quiet=quiet,
-    )
-    base = config.output if is_local(config.output) else tempfile.gettempdir()
-    with spill_folder(config.temp_dir or base, output=config.output) as spill_dir:
-        run_locally(
-            lambda pipeline: build_graph(pipeline, job, spill_dir=spill_dir),
-            run,
-            interrupts=interrupts,
-            warm_up=lambda: warm_up(job),
-        )
+    prepared: Prepared,
+    place: Place | None,
+    beam_args: Sequence[str],
+    interrupts: Interrupts,
+    *,
+    quiet: bool,
+) -> bool:
+    """Runs the graph; False if it was only submitted."""
+    job = prepared.job
+    with shuffle_folder(job.config) as spill_dir:
+
+        def construct(pipeline: beam.Pipeline) -> None:
+            build_graph(pipeline, job, spill_dir=spill_dir)
+
+        if place is None:
+            run = LocalRun(
+                workers=prepared.workers,
+                beam_args=beam_args,
+                raw_bytes=sum(file.size for file in prepared.files),
+                blocks=job.layout.num_blocks,
+                quiet=quiet,
+            )
+            run_locally(construct, run, interrupts=interrupts, warm_up=lambda: warm_up(job))
+            return True
+        runner, options, submission = place
+        options = runner.package(options, submission)
+        remote = RemoteRun(runner, options, submission, quiet=quiet)
+        return run_remotely(construct, remote, interrupts=interrupts)
 
 
 def _complete(job: Job) -> Manifest | None:
@@ -146,10 +164,9 @@ def _complete(job: Job) -> Manifest | None:
 
 
 def _rejects(output: str) -> Iterator[dict[str, str]]:
-    pattern = FileSystems.join(output, REJECTS_FOLDER, "*.jsonl")
-    for path in sorted(found.path for found in FileSystems.match([pattern])[0].metadata_list):
-        with FileSystems.open(path) as file:
-            for line in file:
+    for path in list_rejects(output):
+        with open_file(path) as file:
+            for line in io.BufferedReader(cast(io.RawIOBase, file)):
                 yield json.loads(line)
 
 
@@ -188,23 +205,17 @@ def warm_up(job: Job) -> None:
         language=job.config.language,
         sentence_splitter=job.config.sentence_splitter,
     )
-    tokens = tokenize_batch(sentences, Encoder.of(job.vocabulary))
+    encoder = Encoder.of(job.vocabulary)
+    tokens = tokenize_batch(sentences, encoder, word_marks=job.word_marker())
     settings = job.shards
-    block = gather_block([tokens], token_batch(job.vocabulary.vocab_size))
+    block = gather([tokens], settings)
     for max_seq_length, max_predictions in settings.lengths[:1]:
-        stream = ExampleStream(
-            block,
-            settings.options,
-            settings.special,
-            max_seq_length=max_seq_length,
-            max_predictions_per_seq=max_predictions,
-        )
-        for _ in stream:
+        for _ in open_stream(block, settings, max_seq_length, max_predictions):
             pass
 
 
 @contextlib.contextmanager
-def _only_news() -> Iterator[None]:
+def quiet_beam() -> Iterator[None]:
     """Our own warnings are printed as such, those of Beam are not: it logs an error at every worker."""
     beams = logging.getLogger("apache_beam")
     beams_level, heard = beams.level, logging.StreamHandler()

@@ -11,15 +11,19 @@ import bisect
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from pipeline.config import BuildConfig
-from pipeline.prepare import Prepared, estimate_text_bytes
-from transforms.documents import ReadOptions, read_task
+from pipeline.prepare import Prepared, estimate_text_bytes, read_options
+from transforms.formats.encodings import UTF_8
 from transforms.formats.framing import cut
-from transforms.inputs import FileShare, InputFile, ReadTask
+from transforms.formats.records import Table
+from transforms.formats.registry import FORMATS, Sharing, sharing_of
+from transforms.inputs import InputFile
+from transforms.read_tasks import FileShare, ReadTask
+from transforms.reader import ReadOptions, read_task
 from transforms.streams import ByteStream, DamagedStreamError
 
 __all__ = ["SAMPLE_BYTES", "Part", "Sample", "draw_sample"]
@@ -43,11 +47,13 @@ class Part:
       documents: DOCUMENT_BATCH each.
       rejects: REJECT_BATCH each.
       scale: 1 where all was read.
+      counts: of ``transforms.reader.READ_COUNTS``.
     """
 
     documents: tuple[pa.RecordBatch, ...]
     rejects: tuple[pa.RecordBatch, ...]
     scale: float
+    counts: Mapping[str, int]
 
     @property
     def records(self) -> int:
@@ -69,19 +75,28 @@ def draw_sample(prepared: Prepared, *, max_bytes: int = SAMPLE_BYTES) -> Sample:
     Raises:
       OSError: a file cannot be read.
     """
-    options = _options(prepared.job.config)
+    # Whatever is refused is told, and ends nothing.
+    options = dataclasses.replace(read_options(prepared.job.config), strict=False)
     if prepared.text_bytes <= max_bytes:
         return Sample((_read(prepared.job.tasks, options, scale=1.0),), exact=True)
     whole: list[InputFile] = []
-    compressed: list[InputFile] = []
-    plain: list[InputFile] = []
+    streamed: list[InputFile] = []
+    windowed: list[InputFile] = []
+    tables: list[InputFile] = []
     for file in prepared.files:
-        if file.format == "prose" and options.document_separator is None:
+        sharing = sharing_of(file.format, document_separator=options.document_separator)
+        if sharing is Sharing.WHOLE:
             whole.append(file)
         elif file.size:
-            (plain if file.compression == "none" else compressed).append(file)
+            kind = windowed if file.enterable(sharing) else streamed
+            (tables if FORMATS[file.format].packs_itself else kind).append(file)
     parts = []
-    for files, choose in ((plain, _windows), (compressed, _beginnings), (whole, _whole_files)):
+    for files, choose in (
+        (windowed, _windows),
+        (streamed, _beginnings),
+        (whole, _whole_files),
+        (tables, _table_rows),
+    ):
         share = estimate_text_bytes(files) / prepared.text_bytes
         for growth in _GROWTHS if files else ():
             shares = choose(files, max(1, int(max_bytes * growth * share)))
@@ -93,22 +108,13 @@ def draw_sample(prepared: Prepared, *, max_bytes: int = SAMPLE_BYTES) -> Sample:
     return Sample(tuple(parts), exact=False)
 
 
-def _options(config: BuildConfig) -> ReadOptions:
-    return ReadOptions(
-        text_field=config.text_field,
-        id_field=config.id_field,
-        language_field=config.language_field,
-        document_separator=config.document_separator,
-        max_document_bytes=config.max_document_bytes,
-    )
-
-
 def _read(tasks: Sequence[ReadTask], options: ReadOptions, *, scale: float) -> Part:
     found: dict[str, list[pa.RecordBatch]] = {"documents": [], "rejects": []}
+    counts: Counter[str] = Counter()
     for task in tasks:
-        for output, batch in read_task(task, options=options):
+        for output, batch in read_task(task, options=options, counts=counts):
             found[output].append(batch)
-    return Part(tuple(found["documents"]), tuple(found["rejects"]), scale)
+    return Part(tuple(found["documents"]), tuple(found["rejects"]), scale, counts)
 
 
 def _take(files: Sequence[InputFile], shares: Sequence[FileShare], options: ReadOptions) -> Part:
@@ -128,8 +134,16 @@ def _is_all(files: Sequence[InputFile], shares: Sequence[FileShare]) -> bool:
 def _bytes_on_disk(share: FileShare, options: ReadOptions) -> float:
     """What the records of a share occupy of their file, however much of the share that is."""
     form = options.format_of(share)
+    if isinstance(form, Table):
+        return _bytes_of_rows(form, share, options)
     begin = max(0, share.start - form.lookback)
-    stream = ByteStream(share.path, compression=share.compression, start=begin, end=share.end)
+    stream = ByteStream(
+        share.path,
+        compression=share.compression,
+        start=begin,
+        end=share.end,
+        encoding=share.encoding,
+    )
     content = records = 0
 
     def chunks() -> Iterator[bytes]:
@@ -143,16 +157,26 @@ def _bytes_on_disk(share: FileShare, options: ReadOptions) -> float:
         pieces = cut(chunks(), offset=begin, owned_run=share.owned_run)
         for record in form.frame(pieces, max_bytes=options.max_document_bytes):
             records += options.max_document_bytes if record.too_long else len(record.data) + 1
-    if share.compression == "none":
+    if share.compression == "none" and share.encoding == UTF_8:
         return records
     return records * stream.raw_offset / max(1, content)
 
 
+def _bytes_of_rows(form: Table, share: FileShare, options: ReadOptions) -> int:
+    reached = 0
+    with contextlib.suppress(DamagedStreamError):
+        for row in form.rows(share, max_bytes=options.max_document_bytes):
+            reached = row.raw_bytes
+            if share.is_enough(reached):
+                break
+    return reached
+
+
 def _windows(files: Sequence[InputFile], text_bytes: int) -> list[FileShare]:
-    """Windows of plain files, evenly spaced over all of them as if they were one."""
+    """Windows of files that can be entered anywhere, evenly spaced over all of them as if they were one."""
     total = sum(file.size for file in files)
     if text_bytes >= total:
-        return [_share(file) for file in files]
+        return [file.share() for file in files]
     count = min(_WINDOWS, text_bytes)
     width = text_bytes // count
     starts = [total * (2 * i + 1) // (2 * count) - width // 2 for i in range(count)]
@@ -162,20 +186,20 @@ def _windows(files: Sequence[InputFile], text_bytes: int) -> list[FileShare]:
         f = bisect.bisect_right(firsts, start) - 1
         while f < len(files) and firsts[f] < start + width:
             bounds = max(0, start - firsts[f]), min(start + width, firsts[f + 1]) - firsts[f]
-            shares.append(dataclasses.replace(_share(files[f]), start=bounds[0], end=bounds[1]))
+            shares.append(dataclasses.replace(files[f].share(), start=bounds[0], end=bounds[1]))
             f += 1
     return shares
 
 
 def _beginnings(files: Sequence[InputFile], text_bytes: int) -> list[FileShare]:
-    """The beginnings of some compressed files: there is no other way into one."""
+    """The beginnings of some files: compressed or not, there is no other way into these."""
     if text_bytes >= estimate_text_bytes(files):
-        return [_share(file) for file in files]
+        return [file.share() for file in files]
     chosen = _evenly(files, _SOME_FILES)
     each = max(1, text_bytes // len(chosen)) * _EVERY
     return [
         _Beginning(
-            **dataclasses.asdict(_share(file))
+            **dataclasses.asdict(file.share())
             | {
                 "end": each,
                 "num_stripes": _EVERY,
@@ -186,19 +210,48 @@ def _beginnings(files: Sequence[InputFile], text_bytes: int) -> list[FileShare]:
     ]
 
 
+def _table_rows(files: Sequence[InputFile], text_bytes: int) -> list[FileShare]:
+    """Rows of tables, whose groups may be much larger than a sample: the first of some of the groups."""
+    if text_bytes >= estimate_text_bytes(files):
+        return [file.share() for file in files]
+    chosen = _evenly(files, _SOME_FILES)
+    places = _SOME_FILES // len(chosen)  # in each of them; the first is its beginning
+    expansion = estimate_text_bytes(files) / max(1, sum(file.size for file in files))
+    enough = max(1, int(text_bytes / expansion / len(chosen) / places))
+    return [
+        _FirstRows(
+            **dataclasses.asdict(file.share())
+            | {
+                "start": file.size * place // places,
+                "end": file.size * (place + 1) // places,  # no group is taken twice
+                "enough": enough,
+            }
+        )
+        for file in chosen
+        for place in range(places)
+    ]
+
+
 def _whole_files(files: Sequence[InputFile], text_bytes: int) -> list[FileShare]:
     """Some of the files that are a document each."""
     mean = max(1, estimate_text_bytes(files) // len(files))
-    return [_share(file) for file in _evenly(files, max(2, text_bytes // mean))]
-
-
-def _share(file: InputFile) -> FileShare:
-    return FileShare(file.path, file.compression, file.format, file.size)
+    return [file.share() for file in _evenly(files, max(2, text_bytes // mean))]
 
 
 def _evenly(files: Sequence[InputFile], count: int) -> list[InputFile]:
     count = min(count, len(files))
     return [files[(2 * i + 1) * len(files) // (2 * count)] for i in range(count)]
+
+
+@dataclasses.dataclass(frozen=True)
+class _FirstRows(FileShare):
+    """The first rows of a range, until they occupy ``enough`` bytes."""
+
+    enough: int = 0
+
+    def is_enough(self, raw_bytes: int) -> bool:
+        """See ``FileShare``."""
+        return raw_bytes >= self.enough
 
 
 class _Beginning(FileShare):

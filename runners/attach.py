@@ -16,16 +16,19 @@ def main(folder: str) -> int:
     """Returns 0 when the worker has finished its work, 1 when it died."""
     # The socket's own path may be too long for a socket's address, which holds 107 bytes.
     directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    settings = [
+        f"{name}={value}"
+        for name, value in os.environ.items()
+        if name.endswith("_DESCRIPTOR") or name in ("PIPELINE_OPTIONS", "WORKER_ID")
+    ]
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.connect(f"/proc/self/fd/{directory}/socket")
-        settings = [
-            f"{name}={value}"
-            for name, value in os.environ.items()
-            if name.endswith("_DESCRIPTOR") or name in ("PIPELINE_OPTIONS", "WORKER_ID")
-        ]
-        connection.sendall("\0".join(settings).encode())
-        connection.shutdown(socket.SHUT_WR)
-        return 0 if connection.recv(1) == b"0" else 1
+        try:
+            connection.connect(f"/proc/self/fd/{directory}/socket")
+            connection.sendall("\0".join(settings).encode())
+            connection.shutdown(socket.SHUT_WR)
+            return 0 if connection.recv(1) == b"0" else 1
+        except OSError:  # it died before it listened, or while it worked: the driver says so
+            return 1
 
 
 if __name__ == "__main__":

@@ -30,11 +30,13 @@ class InterruptedBuildError(KeyboardInterrupt):
 
     Attributes:
       signum: which.
+      goes_on: whether the job runs on elsewhere, without the command.
     """
 
     def __init__(self, signum: int):
         super().__init__(signum)
         self.signum = signum
+        self.goes_on = False
 
 
 class Interrupts:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import apache_beam as beam
 import grpc  # type: ignore[import-untyped]
@@ -21,7 +20,8 @@ from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
 from runners.errors import translated
 from runners.interrupts import Interrupts
-from runners.progress import ProgressDisplay, SharedCounters
+from runners.progress import BUILDING, ProgressDisplay, SharedCounters, Wording
+from runners.proxies import no_proxy_for_localhost
 from runners.workers import ForkedWorkers, SpawnedWorkers, Workers, can_fork, death
 from schemas.errors import BuildError
 from transforms import progress
@@ -45,6 +45,9 @@ class LocalRun:
         overrule ``workers``.
       raw_bytes, blocks: for the progress display.
       quiet: no progress display.
+      wording: what the display says.
+      less_memory: what to do if the machine has too little memory.
+      go_on: what to do after an error of the system.
     """
 
     workers: int
@@ -52,6 +55,9 @@ class LocalRun:
     raw_bytes: int
     blocks: int
     quiet: bool = False
+    wording: Wording = BUILDING
+    less_memory: str = "use fewer --num_workers or more --num_shards, then go on with --resume"
+    go_on: str = "mend that and go on with --resume"
 
 
 def run_locally(
@@ -77,9 +83,9 @@ def run_locally(
     direct = options.view_as(DirectOptions)
     counters = SharedCounters(run.workers + 1)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_no_proxy_for_localhost())
+        stack.enter_context(no_proxy_for_localhost())
         workers = _start_workers(run, direct, counters, warm_up=warm_up)
-        watch = stack.enter_context(_DeathWatch(workers, interrupts))
+        watch = stack.enter_context(_DeathWatch(workers, interrupts, run.less_memory))
         if workers is None:
             runner = FnApiRunner()
             progress.set_listener(counters.listener(run.workers))
@@ -94,12 +100,13 @@ def run_locally(
                 raw_bytes=run.raw_bytes,
                 blocks=run.blocks,
                 quiet=run.quiet,
+                wording=run.wording,
                 check=watch.check,
             )
         )
         pipeline = beam.Pipeline(runner=runner, options=options)
         construct(pipeline)
-        with translated():
+        with translated(go_on=run.go_on):
             pipeline.run().wait_until_finish()
 
 
@@ -124,31 +131,16 @@ def _start_workers(
     )
 
 
-@contextlib.contextmanager
-def _no_proxy_for_localhost() -> Iterator[None]:
-    """The workers are reached by gRPC, which would go to a proxy of the environment for that."""
-    name = "no_grpc_proxy"
-    before = os.environ.get(name)
-    others = before or os.environ.get("no_proxy")
-    os.environ[name] = ",".join(filter(None, [others, "localhost"]))
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
-
-
 class _DeathWatch:
     """A context that ends the run when a worker process dies; Beam would wait for it without end.
 
     While it is open, nothing is said of threads of Beam's that fail because of it.
     """
 
-    def __init__(self, workers: Workers | None, interrupts: Interrupts):
+    def __init__(self, workers: Workers | None, interrupts: Interrupts, less_memory: str):
         self._workers = workers
         self._interrupts = interrupts
+        self._less_memory = less_memory
         self._lost: str | None = None
         self._excepthook = threading.excepthook
 
@@ -160,8 +152,7 @@ class _DeathWatch:
         lost = self._lost  # before the look at the workers, who know better how it died
         if how := self._workers.find_dead() or lost:
             remedy = (
-                "if the machine ran out of memory, use fewer --num_workers or more --num_shards, "
-                "then go on with --resume"
+                f"if the machine ran out of memory, {self._less_memory}"
                 if how.startswith("was killed")
                 else "--debug shows why"
             )

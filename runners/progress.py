@@ -1,4 +1,4 @@
-"""Shows how far a local build is: bytes, rate, time left; as a bar on a terminal, as lines elsewhere.
+"""Shows how far a local run is: bytes, rate, time left; as a bar on a terminal, as lines elsewhere.
 
 The numbers come from ``transforms.progress``, which every worker process reports to: here they are
 added up in memory the processes share. They are for the eye; totals come from the manifest.
@@ -6,12 +6,9 @@ added up in memory the processes share. They are for the eye; totals come from t
 
 from __future__ import annotations
 
+import dataclasses
 import mmap
-import sys
-import threading
-import time
 from collections.abc import Callable
-from types import TracebackType
 
 import numpy as np
 from rich.console import Console
@@ -24,15 +21,13 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from runners.display import Display
 from transforms.progress import Listener
 
-__all__ = ["ProgressDisplay", "SharedCounters"]
+__all__ = ["BUILDING", "ProgressDisplay", "SharedCounters", "Wording"]
 
 #: What is counted; see ``transforms.progress.report``.
 _AMOUNTS = ("raw_bytes", "text_bytes", "documents", "rejects", "blocks", "examples")
-
-#: Seconds between two lines where there is no terminal.
-_QUIET_INTERVAL = 30.0
 
 
 class SharedCounters:
@@ -61,7 +56,27 @@ class SharedCounters:
         return dict(zip(_AMOUNTS, (int(n) for n in self._counts.sum(axis=0)), strict=True))
 
 
-class ProgressDisplay:
+@dataclasses.dataclass(frozen=True)
+class Wording:
+    """What the display says.
+
+    Attributes:
+      read, write: the two halves of the work; ``read`` is empty where there is only one.
+      done: what became of a block, in the lines.
+      items, rows: what blocks and examples are called.
+    """
+
+    read: str = "Read, tokenize"
+    write: str = "Pair, mask"
+    done: str = "written"
+    items: str = "blocks"
+    rows: str = "examples"
+
+
+BUILDING = Wording()
+
+
+class ProgressDisplay(Display):
     """A context: while it is open, a thread shows progress and calls ``check`` a few times a second.
 
     Args:
@@ -69,6 +84,7 @@ class ProgressDisplay:
       raw_bytes: the input's bytes on disk.
       blocks: how many blocks will be written.
       quiet: show nothing, only ``check``.
+      wording: what it says.
       check: called in the thread.
     """
 
@@ -79,38 +95,16 @@ class ProgressDisplay:
         raw_bytes: int,
         blocks: int,
         quiet: bool = False,
+        wording: Wording = BUILDING,
         check: Callable[[], None] | None = None,
     ):
         self._counters = counters
         self._raw_bytes = max(1, raw_bytes)
         self._blocks = max(1, blocks)
-        self._check = check or (lambda: None)
-        self._console = Console(stderr=True)
-        self._bar = None if quiet or not self._console.is_terminal else self._make_bar()
-        self._quiet = quiet
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="progress", daemon=True)
-        self._started = self._last_line = time.monotonic()
+        self._wording = wording
+        super().__init__(quiet=quiet, look=check)
 
-    def __enter__(self) -> ProgressDisplay:
-        if self._bar:
-            self._bar.start()
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._done.set()
-        self._thread.join()
-        if self._bar:
-            self._show()
-            self._bar.stop()
-
-    def _make_bar(self) -> Progress:
+    def _make_bar(self, console: Console) -> Progress:
         bar = Progress(
             TextColumn("{task.description:<15}"),
             BarColumn(),
@@ -119,47 +113,45 @@ class ProgressDisplay:
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
-            console=self._console,
+            console=console,
         )
-        self._read = bar.add_task("Read, tokenize", total=self._raw_bytes, amount="")
-        self._write = bar.add_task("Pair, mask", total=self._blocks, amount="", start=False)
+        words = self._wording
+        if words.read:
+            self._read = bar.add_task(words.read, total=self._raw_bytes, amount="")
+        self._write = bar.add_task(words.write, total=self._blocks, amount="", start=not words.read)
         return bar
 
-    def _watch(self) -> None:
-        while not self._done.wait(0.2):
-            self._check()
-            if self._bar:
-                self._show()
-            elif not self._quiet and time.monotonic() - self._last_line > _QUIET_INTERVAL:
-                self._last_line = time.monotonic()
-                print(self._line(), file=sys.stderr, flush=True)
-
-    def _show(self) -> None:
-        assert self._bar is not None
+    def _show(self, bar: Progress) -> None:
         totals = self._counters.totals()
-        seconds = time.monotonic() - self._started
-        rate = totals["text_bytes"] / 1e6 / seconds
-        self._bar.update(
+        if self._wording.read:
+            self._show_reading(bar, totals)
+        if totals["blocks"]:
+            bar.start_task(self._write)
+            bar.update(
+                self._write,
+                completed=min(totals["blocks"], self._blocks),
+                amount=f"{totals['examples']:,} {self._wording.rows}",
+            )
+
+    def _show_reading(self, bar: Progress, totals: dict[str, int]) -> None:
+        rate = totals["text_bytes"] / 1e6 / self._seconds
+        bar.update(
             self._read,
             completed=min(totals["raw_bytes"], self._raw_bytes),
             amount=f"{totals['documents']:,} documents, {totals['text_bytes'] / 1e6:,.0f} MB of text"
             + (f", {rate:.1f} MB/s" if not totals["blocks"] else ""),
         )
-        if totals["blocks"]:
-            self._bar.start_task(self._write)
-            self._bar.update(
-                self._write,
-                completed=min(totals["blocks"], self._blocks),
-                amount=f"{totals['examples']:,} examples",
-            )
 
     def _line(self) -> str:
         totals = self._counters.totals()
-        seconds = time.monotonic() - self._started
-        if totals["blocks"]:
+        seconds = self._seconds
+        words, blocks = self._wording, totals["blocks"]
+        if blocks or not words.read:
+            rest = seconds * (self._blocks - blocks) / blocks if blocks else 0.0
+            left = f", about {rest:.0f} s left" if blocks and not words.read else ""
             return (
-                f"{seconds:.0f} s: written {totals['blocks']} of {self._blocks} blocks, "
-                f"{totals['examples']:,} examples"
+                f"{seconds:.0f} s: {words.done} {blocks} of {self._blocks} {words.items}, "
+                f"{totals['examples']:,} {words.rows}{left}"
             )
         share = min(1.0, totals["raw_bytes"] / self._raw_bytes)
         left = f"about {seconds / share - seconds:.0f} s left for reading" if share else "starting"

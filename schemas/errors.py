@@ -2,7 +2,7 @@
 
 * :class:`ConfigError`: wrong usage or configuration, raised before anything runs (exit 2).
 * :class:`RecordError`: one bad record; caught only where records are parsed, never elsewhere.
-* :class:`BuildError` and :class:`TooManyRejectsError`: the run as a whole cannot be finished.
+* :class:`BuildError` and its kinds: the run as a whole cannot be finished.
 
 Everything else is a bug or a broken machine and crashes.
 """
@@ -14,7 +14,9 @@ import enum
 __all__ = [
     "BuildError",
     "ConfigError",
+    "MissingColumnError",
     "RecordError",
+    "RefusedRecordError",
     "RejectReason",
     "SingleDocumentError",
     "TooManyRejectsError",
@@ -43,20 +45,26 @@ class ConfigError(ValueError):
 class RejectReason(enum.StrEnum):
     """Why a record was refused. Closed: a new reason is a change of the manifest's schema."""
 
-    #: Bytes that are not UTF-8.
+    #: Bytes that are not of the file's encoding, UTF-8 or another.
     UNDECODABLE = "undecodable"
     #: A line that is not a JSON object.
     BROKEN_JSON = "broken_json"
-    #: A JSON record without the text field.
+    #: A page of an export that is no well-formed XML.
+    BROKEN_XML = "broken_xml"
+    #: A record of JSON or a table without the text field.
     MISSING_FIELD = "missing_field"
-    #: A JSON record whose text (or language) is not a string.
+    #: One whose text (or language) is not a string.
     FIELD_NOT_A_STRING = "field_not_a_string"
     #: A record without any text but white space.
     EMPTY_DOCUMENT = "empty_document"
     #: A record of more than ``max_document_bytes``.
     TOO_LONG = "too_long"
-    #: A compressed file that ends too early or is corrupt; what came before is kept.
+    #: A file that ends too early or is corrupt, or a part of a table; what else there is is kept.
     DAMAGED_STREAM = "damaged_stream"
+    #: A record of a web archive whose length, header or encoding of transfer is wrong.
+    DAMAGED_RECORD = "damaged_record"
+    #: A page nested so deeply, or with so many attributes, that reading it would take for ever.
+    TOO_COMPLEX = "too_complex"
 
 
 class RecordError(ValueError):
@@ -77,6 +85,14 @@ class BuildError(RuntimeError):
 
 class TooManyRejectsError(BuildError):
     """More than ``max_reject_fraction`` of the records were refused (exit 3)."""
+
+
+class RefusedRecordError(BuildError):
+    """A record was refused, and the run is strict (exit 3); the text names the record."""
+
+
+class MissingColumnError(BuildError):
+    """A table without the column that a flag names (exit 2)."""
 
 
 class SingleDocumentError(BuildError):

@@ -1,8 +1,8 @@
 """The manifest of a data set: its shape, and the one way to read it.
 
 Every reader goes by the manifest, never by a glob: it is written last, so a directory without one
-is incomplete. Local paths need nothing but the standard library; a path with ``://`` goes through
-Beam's ``FileSystems``, imported only then. ``manifest.schema.json`` says the same in JSON Schema.
+is incomplete. Local paths need nothing but the standard library; for others see ``schemas.stores``.
+``manifest.schema.json`` says the same in JSON Schema.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any
 
 from schemas import SCHEMA_VERSION
 from schemas.errors import ConfigError
+from schemas.stores import local_path, open_file, require_store
 
 __all__ = [
     "HISTOGRAM_BINS",
-    "LABEL_CONVENTION",
+    "LABEL_CONVENTIONS",
     "MANIFEST_FILE",
     "Counts",
     "CreatedBy",
@@ -33,7 +34,6 @@ __all__ = [
     "Shard",
     "TokenizerInfo",
     "load_manifest",
-    "open_file",
     "open_shards",
     "parse_manifest",
     "verify_tokenizer",
@@ -41,11 +41,35 @@ __all__ = [
 
 MANIFEST_FILE = "manifest.json"
 
-#: What the two values of ``next_sentence_label`` mean; the reference's convention.
-LABEL_CONVENTION: Mapping[str, str] = {"0": "IsNext", "1": "NotNext"}
+#: What the two values of ``next_sentence_label`` mean, by objective; for nsp it is the reference's
+#: convention, for sop ALBERT's. Rows of mlm have no label.
+LABEL_CONVENTIONS: Mapping[str, Mapping[str, str]] = {
+    "nsp": {"0": "IsNext", "1": "NotNext"},
+    "sop": {"0": "InOrder", "1": "Swapped"},
+    "mlm": {},
+}
 
 #: Equal bins of ``num_tokens_histogram``: bin ``(num_tokens - 1) * 16 // max_seq_length``.
 HISTOGRAM_BINS = 16
+
+
+#: Fields that the first manifests of this version did not have; they have defaults.
+_ADDED_LATER = frozenset(
+    {
+        "documents_with_control_characters",
+        "documents_with_replacement_characters",
+        "language_detector",
+        "layout",
+        "long_sentences",
+        "masking",
+        "objective",
+        "sentence_splitter",
+        "skipped_documents",
+        "split_segment",
+        "text_readers",
+        "word_segmenter",
+    }
+)
 
 
 class ManifestError(ConfigError):
@@ -65,7 +89,10 @@ class ManifestError(ConfigError):
 class CreatedBy:
     """What wrote the data set, and the libraries on which rows and bytes depend.
 
-    The same bytes are promised for the same pyarrow only, the same rows for the same splitter.
+    The same bytes are promised for the same pyarrow only, the same rows for the same splitter and
+    ``word_segmenter``, ``sentence_splitter`` (what it uses beside sentencex), ``language_detector`` and
+    ``text_readers``, which find the text of web pages or guess an encoding (names and versions; None
+    where there was none).
     """
 
     name: str
@@ -73,6 +100,10 @@ class CreatedBy:
     pyarrow: str
     sentencex: str
     tokenizers: str
+    word_segmenter: str | None = None
+    sentence_splitter: str | None = None
+    language_detector: str | None = None
+    text_readers: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +128,10 @@ class TokenizerInfo:
 class Counts:
     """Totals of the run. ``documents`` were read and accepted, duplicates among them.
 
+    Of the duplicates all are in the data set, or with ``deduplicate`` none. ``skipped_documents``,
+    not among ``documents``, were shorter than ``min_document_chars``. A control character is one that
+    is no white space, a replacement character is U+FFFD. These three are None where they were not counted.
+
     ``sentences`` and ``tokens`` count the corpus once, not once per dupe pass; ``examples`` counts
     the rows of all data sets; ``rejects_by_reason`` has the names of ``RejectReason`` that occur.
     """
@@ -111,6 +146,9 @@ class Counts:
     examples: int
     rejects: int
     rejects_by_reason: Mapping[str, int]
+    skipped_documents: int | None = None
+    documents_with_control_characters: int | None = None
+    documents_with_replacement_characters: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,11 +162,13 @@ class Rates:
       mask_token: share of the masked positions that hold the mask token.
       random_token: share of the masked positions that hold a random token.
       kept_token: share of the masked positions that keep their token.
-      not_next: share of rows labelled NotNext.
+      not_next: share of rows labelled 1: NotNext, or swapped for sop; None for mlm.
       short: share of rows made for a target length below the longest.
       unknown: share of tokens that are the unknown token.
       uncovered_tokens: share of the corpus' tokens that are in no row.
-      single_segment_not_next: share of rows that are NotNext because a chunk had one sentence.
+      single_segment_not_next: share of rows that are NotNext because a chunk had one sentence; None
+        for sop and mlm.
+      split_segment: share of rows whose A and B are two parts of one sentence; None but for sop.
     """
 
     mean_num_tokens: float | None
@@ -142,6 +182,7 @@ class Rates:
     unknown: float | None
     uncovered_tokens: float | None
     single_segment_not_next: float | None
+    split_segment: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,8 +199,10 @@ class Shard:
 class DataSet:
     """The rows of one length and one split (``train`` or ``validation``); shards in order.
 
-    ``chunks_without_partner`` counts chunks of one sentence that made no row, since their block
-    holds no other document to draw B from.
+    ``chunks_without_partner`` counts chunks of one sentence that made no row: for nsp since their
+    block holds no other document to draw B from, for sop since there is no order in them.
+    ``long_sentences`` counts sentences of the split, once, that are longer than a row; with
+    ``split_long_sentences`` they were split. None: not counted, in older data sets.
     """
 
     name: str
@@ -171,6 +214,7 @@ class DataSet:
     rates: Rates
     num_tokens_histogram: tuple[int, ...]
     shards: tuple[Shard, ...]
+    long_sentences: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +222,8 @@ class Manifest:
     """Everything about a finished data set.
 
     ``configuration`` is ``BuildConfig.to_json()`` as a dict, fully resolved; beside ``created_by``
-    it is the only part that may differ between two runs with the same rows.
+    it is the only part that may differ between two runs with the same rows. ``objective``,
+    ``masking`` and ``layout`` decide which columns there are, see ``schemas.arrow.example_schema``.
     """
 
     created_by: CreatedBy
@@ -189,8 +234,11 @@ class Manifest:
     counts: Counts
     data_sets: tuple[DataSet, ...]
     label_convention: Mapping[str, str] = dataclasses.field(
-        default_factory=lambda: dict(LABEL_CONVENTION)
+        default_factory=lambda: dict(LABEL_CONVENTIONS["nsp"])
     )
+    objective: str = "nsp"
+    masking: str = "static"
+    layout: str = "separate"
     schema_version: int = SCHEMA_VERSION
 
     def data_set(self, *, name: str, split: str) -> DataSet:
@@ -213,8 +261,10 @@ def load_manifest(directory: str | os.PathLike[str]) -> Manifest:
     Raises:
       ManifestError: there is none, it is damaged, or a newer version wrote it. It is a
         ``ConfigError``, and its text one line that starts with the path.
+      ConfigError: it is in a store that needs a package which is not installed.
     """
     root = os.fspath(directory)
+    require_store("directory", root)
     path = posixpath.join(root, MANIFEST_FILE)
     try:
         with open_file(path) as file:
@@ -225,6 +275,9 @@ def load_manifest(directory: str | os.PathLike[str]) -> Manifest:
             f"incomplete or not a data set: it has no {MANIFEST_FILE}, which a build writes last; "
             "finish the build or name the directory that --output named",
         ) from None
+    except OSError as error:
+        reason = error.strerror or " ".join(str(error).split())
+        raise ManifestError(path, f"cannot be read: {reason}") from None
     return parse_manifest(text, path=path)
 
 
@@ -275,8 +328,9 @@ def open_shards(
     paths = []
     for shard in manifest.data_set(name=name, split=split).shards:
         path = posixpath.join(root, shard.path)
-        if "://" not in path:
-            size = os.stat(path).st_size if os.path.exists(path) else None
+        local = local_path(path)
+        if local is not None:
+            size = os.stat(local).st_size if os.path.exists(local) else None
             if size != shard.bytes:
                 found = "it is missing" if size is None else f"it has {size:,} bytes"
                 raise ManifestError(
@@ -284,22 +338,6 @@ def open_shards(
                 )
         paths.append(path)
     return paths
-
-
-def open_file(path: str) -> BinaryIO:
-    """Open to read: a local path, or by Beam's ``FileSystems`` what has ``://`` in it."""
-    if "://" not in path:
-        return open(path, "rb")
-    from apache_beam.io.filesystem import BeamIOError, CompressionTypes
-    from apache_beam.io.filesystems import FileSystems
-
-    try:
-        file: BinaryIO = FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
-    except BeamIOError as error:
-        if FileSystems.exists(path):
-            raise
-        raise FileNotFoundError(path) from error
-    return file
 
 
 class _DamagedError(ValueError):
@@ -311,10 +349,17 @@ def _parse(kind: Any, value: Any, where: str) -> Any:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if dataclasses.is_dataclass(kind) and isinstance(value, dict):
         hints = typing.get_type_hints(kind)
-        if missing := [key for key in hints if key not in value]:
+        later = {f.name for f in dataclasses.fields(kind) if f.name in _ADDED_LATER}
+        if missing := [key for key in hints if key not in value and key not in later]:
             raise _DamagedError(f"{where + '.' if where else ''}{missing[0]} is missing")
         make: Any = kind
-        return make(**{k: _parse(hints[k], value[k], f"{where}.{k}".lstrip(".")) for k in hints})
+        return make(
+            **{
+                k: _parse(hint, value[k], f"{where}.{k}".lstrip("."))
+                for k, hint in hints.items()
+                if k in value
+            }
+        )
     if origin is tuple and isinstance(value, list):
         return tuple(_parse(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(value))
     if origin is Mapping and isinstance(value, dict):

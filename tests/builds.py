@@ -17,13 +17,15 @@ DATA = ROOT / "tests" / "data"
 VOCAB = DATA / "vocab.txt"
 
 
-def build_here(*inputs: Path | str, output: Path, beam_args=(), **settings) -> Manifest:
+def build_here(*inputs: Path | str, output: Path | str, beam_args=(), **settings) -> Manifest:
     """Builds in this process, quietly."""
     values = {"vocab_file": str(VOCAB), "num_workers": 1} | settings
     config = BuildConfig.from_values(
         {"input": tuple(map(str, inputs)), "output": str(output)} | values
     )
-    return build(config, beam_args=beam_args, quiet=True)
+    manifest = build(config, beam_args=beam_args, quiet=True)
+    assert manifest is not None  # it was waited for
+    return manifest
 
 
 def run_command(*arguments: Path | str, env=None, timeout=180) -> subprocess.CompletedProcess[str]:
@@ -39,7 +41,7 @@ def run_command(*arguments: Path | str, env=None, timeout=180) -> subprocess.Com
     )
 
 
-def digests(directory: Path) -> dict[str, str]:
+def digests(directory: Path | str) -> dict[str, str]:
     """The sha256 of every shard, by path."""
     manifest = load_manifest(directory)
     return {shard.path: shard.sha256 for d in manifest.data_sets for shard in d.shards}

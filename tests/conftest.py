@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+
+from tests.clusters.fetch import is_complete
 
 # Nothing may download in a test.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -13,7 +17,13 @@ os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 DATA = Path(__file__).parent / "data"
+RUNNERS = Path(__file__).resolve().parents[1] / ".runners"
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
+
+
+def pytest_make_parametrize_id(val, argname):
+    """Bytes have no part in a test's name: gzip's hold the second in which they were made."""
+    return argname if isinstance(val, bytes) else None
 
 
 @pytest.fixture(scope="session")
@@ -28,3 +38,41 @@ def shared() -> Path:
     if not (SHARED / "data").is_dir():
         pytest.skip("needs the real corpora of ../shared, which are not part of the project")
     return SHARED
+
+
+def without(says: str) -> NoReturn:
+    """Ends a test for which something is not there: skipped, but failed in CI, which has everything."""
+    if os.environ.get("BERT_DATA_REQUIRE_RUNNERS"):
+        pytest.fail(says)
+    pytest.skip(says)
+
+
+@pytest.fixture(scope="session")
+def commands(tmp_path_factory):
+    """Starts ``bert-data`` commands, in processes of their own."""
+    if sys.platform != "linux":
+        pytest.skip("needs /proc and fork")
+    from tests.end_to_end.commands import CommandServer
+
+    server = CommandServer(tmp_path_factory.mktemp("commands"))
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def runners() -> Path:
+    """The folder with Flink, Spark and Prism that ``make runners`` fetches."""
+    if not is_complete(RUNNERS):
+        without(f"needs Flink, Spark and Prism in {RUNNERS.name}/: run make runners")
+    return RUNNERS
+
+
+@pytest.fixture(scope="module")
+def one_thread():
+    """Several test processes share the cores, and torch's threads wait for each other busily."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)

@@ -16,30 +16,55 @@ from typing import Any, NoReturn
 
 from schemas.errors import BuildError, ConfigError
 from schemas.manifest import load_manifest
-from train.config import PRESETS, TrainConfig
+from schemas.stores import require_store
+from train.config import CHOICES, TrainConfig
+from train.interrupts import TERMINATED, TerminatedError, termination
+from train.memory import keep_memory
+from train.recipe import RECIPES, convert, load_recipe, suggest
+from train.shapes import PRESETS
 
-__all__ = ["UsageError", "main", "parse"]
+__all__ = ["UsageError", "main", "make_parser", "parse"]
 
 _EPILOG = """\
-exit codes: 0 done, 1 failed, 2 wrong flags or configuration, 130 interrupted;
+several GPUs: torchrun --nproc_per_node 4 -m train DIR --output CKPT [flags]
+exit codes: 0 done, 1 failed, 2 wrong flags or configuration, 130 interrupted, 143 terminated;
 --debug shows the traceback of an error
 """
 
 _HELP = {
-    "model": f"{', '.join(PRESETS)}, or layers and hidden size, such as 4,256",
+    "model": f"{', '.join(PRESETS)}, or layers and hidden size, such as 4,256 (default: tiny)",
+    "init": "start from the weights of a model that save_pretrained wrote",
     "output": "directory of the trained model and of checkpoints",
     "steps": "updates in all",
-    "batch_size": "rows an update",
+    "batch_size": "rows an update, over all processes; or 256,64, one for each phase",
     "learning_rate": "its peak",
     "warmup_steps": "updates until the peak (default: a hundredth of --steps)",
-    "max_seq_length": "which length (default: the shortest there is)",
+    "phases": "lengths and their shares of the steps, such as seq128:0.9,seq512:0.1",
+    "max_seq_length": "which length, without --phases (default: the shortest there is)",
+    "optimizer": "bert: BERT's own; adamw: torch's",
+    "weight_decay": "of all but LayerNorms and biases",
+    "adam_beta2": "of the average of squares",
+    "max_grad_norm": "the longest gradient; 0 for any",
+    "dropout": "share of activations and attention that is dropped",
+    "precision": "of matrix products: float32, bfloat16, float16",
+    "gradient_accumulation_steps": "parts that the rows of an update are taken in",
+    "compile": "by torch.compile",
+    "num_workers": "threads that make batches ahead",
+    "verify": "read all shards before the run and check their sums",
+    "device": "auto, cpu, cuda",
     "seed": "of weights, order and dropout",
     "log_every": "steps between two lines of progress",
-    "save_checkpoints_steps": "steps between two checkpoints",
+    "save_checkpoints_steps": "steps between two checkpoints, each with validation",
+    "keep_checkpoints": "how many are left",
+    "resume": "go on from the last checkpoint",
 }
 
 #: What the extra ``train`` installs.
-_EXTRA = {"safetensors", "torch", "transformers"}
+_EXTRA = {"matplotlib", "safetensors", "tensorboard", "torch", "transformers"}
+
+
+#: Flags that are not given leave the value of a recipe, or the default, as it is.
+_ABSENT = argparse.SUPPRESS
 
 
 class UsageError(ValueError):
@@ -56,6 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Train; the exit code. Errors are one line on stderr, ``--debug`` shows more."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
+    termination.watch()
     try:
         _run([argument for argument in arguments if argument != "--debug"])
     except SystemExit as stop:  # argparse, after --help
@@ -67,6 +93,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except (ConfigError, UsageError) as error:
         return _fail(str(error), 2, debug=debug)
+    except TerminatedError as error:
+        return _fail(str(error), TERMINATED, debug=debug)
     except BuildError as error:
         return _fail(str(error), 1, debug=debug)
     except Exception as error:  # the last resort: whatever it is, one line and a code
@@ -76,16 +104,29 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> None:
     config = parse(arguments)
+    keep_memory()
+    require_store("data", config.data)
     load_manifest(config.data)  # refuses what is no data set before torch is waited for
     try:
         from train.train import train
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in _EXTRA:
+    except ImportError as error:
+        package = _missing(error)
+        if package is None:
             raise
         raise UsageError(
-            f"{error.name} is not installed, which training needs: pip install bert-data[train]"
+            f'{package} is not installed, which training needs: pip install "bert-data[train]"'
         ) from error
     train(config)
+
+
+def _missing(error: BaseException | None) -> str | None:
+    """Which package of the extra an error is about; transformers wraps those of its own imports."""
+    while error is not None:
+        name = (getattr(error, "name", None) or "").partition(".")[0]
+        if isinstance(error, ModuleNotFoundError) and name in _EXTRA:
+            return name
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def parse(arguments: Sequence[str]) -> TrainConfig:
@@ -96,6 +137,25 @@ def parse(arguments: Sequence[str]) -> TrainConfig:
       UsageError: an unknown flag, a missing one, one without its value.
       SystemExit: after ``--help``.
     """
+    spelled = [_with_underscores(argument) for argument in arguments]
+    parser = make_parser()
+    known = [*parser._option_string_actions, "--debug"]
+    for argument in spelled:
+        flag = argument.partition("=")[0]
+        if flag.startswith("--") and flag not in known:
+            hint = suggest(flag, known) or "; bert-train --help lists the flags"
+            raise UsageError(f"no such flag: {argument}{hint}")
+    given = vars(parser.parse_args(spelled))
+    recipe = given.pop("config", None)
+    values = load_recipe(recipe) if recipe else {}
+    for one, other in (("phases", "max_seq_length"), ("max_seq_length", "phases")):
+        if one in given:  # which say the same, in two ways
+            values.pop(other, None)
+    return TrainConfig(**values | given)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The flags; those that are not given are not in what it parses."""
     parser = _Parser(
         prog="bert-train",
         usage="bert-train DIR --output CKPT [flags]",
@@ -105,25 +165,39 @@ def parse(arguments: Sequence[str]) -> TrainConfig:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("data", metavar="DIR", help="a finished data set")
+    recipes = ", ".join(RECIPES)
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help=f"settings, which flags override: a JSON file, or {recipes}",
+    )
     for field in dataclasses.fields(TrainConfig):
         if field.name in _HELP:
             _add_flag(parser, field)
-    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
-    given = parser.parse_args([_with_underscores(argument) for argument in arguments])
-    return TrainConfig(**vars(given))
+    return parser
 
 
 def _add_flag(parser: argparse.ArgumentParser, field: dataclasses.Field[Any]) -> None:
-    required = field.default is dataclasses.MISSING
-    kind = {"str": str, "float": float}.get(str(field.type), int)
-    default = "" if required or field.default is None else f" (default: {field.default})"
+    annotation, text = str(field.type), _HELP[field.name]
+    if annotation == "bool":
+        parser.add_argument(f"--{field.name}", action="store_true", help=text, default=_ABSENT)
+        return
+    if field.default not in (dataclasses.MISSING, None):
+        default = field.default[0] if isinstance(field.default, tuple) else field.default
+        text += f" (default: {default})"
+
+    def kind(given: str) -> Any:
+        return convert(given, annotation)
+
+    names = {"str": "NAME", "float": "R", "int": "N", "tuple[int,": "N[,N]"}
+    kind.__name__ = annotation.partition(" ")[0].partition("[")[0]  # for argparse's messages
     parser.add_argument(
         f"--{field.name}",
         type=kind,
-        required=required,
-        default=None if required else field.default,
-        metavar={str: "NAME", float: "R", int: "N"}[kind],
-        help=_HELP[field.name] + default,
+        required=field.default is dataclasses.MISSING,
+        default=_ABSENT,
+        metavar="|".join(CHOICES.get(field.name, ())) or names[annotation.partition(" ")[0]],
+        help=text,
     )
 
 

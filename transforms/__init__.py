@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-__all__ = ["SOURCES_DIGEST"]
+__all__ = ["SOURCES_DIGEST", "has_kernels"]
 
 
 def _digest_sources() -> str:
@@ -34,6 +34,11 @@ def _keep_kernels() -> None:
     os.environ["NUMBA_CACHE_DIR"] = str(root / f"kernels-{SOURCES_DIGEST}")
     if "numba" in sys.modules:
         sys.modules["numba"].config.reload_config()
+
+
+def has_kernels() -> bool:
+    """Whether any kernel of these sources is compiled; else the first run has to, for a while."""
+    return any(Path(os.environ["NUMBA_CACHE_DIR"]).glob("**/*.nbi"))
 
 
 def _writable(folder: Path) -> bool:

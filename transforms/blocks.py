@@ -194,9 +194,10 @@ def _pieces(batch: pa.RecordBatch, *, max_bytes: int) -> Iterator[tuple[int, int
     sentences = batch.column("sentences")
     tokens = np.asarray(sentences.values.offsets, np.int64)[np.asarray(sentences.offsets)]
     width = batch.schema.field("sentences").type.value_type.value_type.bit_width // 8
+    marks = int("continues_word" in batch.schema.names)  # a byte a token
     # A document's key and offsets, and four bytes of offset for each sentence.
-    ends = tokens * width + np.asarray(sentences.offsets, np.int64) * 4
-    ends += np.arange(len(ends)) * (KEY_BYTES + 4)
+    ends = tokens * (width + marks) + np.asarray(sentences.offsets, np.int64) * 4
+    ends += np.arange(len(ends)) * (KEY_BYTES + 4 + 4 * marks)
     start = 0
     while start < batch.num_rows:
         end = int(np.searchsorted(ends, ends[start] + max_bytes, side="right")) - 1
@@ -226,22 +227,29 @@ class GroupIntoBlocks(beam.PTransform):
 
     Args:
       layout: which document goes where.
-      vocab_size: decides the schema of the token batches.
+      vocab_size, word_marks: decide the schema of the token batches.
       spill_dir: a folder on this machine's disk for the implementation with files; None for the
         runner's own GroupByKey.
     """
 
-    def __init__(self, layout: BlockLayout, *, vocab_size: int, spill_dir: str | None = None):
+    def __init__(
+        self,
+        layout: BlockLayout,
+        *,
+        vocab_size: int,
+        word_marks: bool = False,
+        spill_dir: str | None = None,
+    ):
         super().__init__()
         self.layout = layout
-        self.vocab_size = vocab_size
+        self.schema = token_batch(vocab_size, word_marks=word_marks)
         self.spill_dir = spill_dir
 
     def expand(self, batches: beam.PCollection) -> beam.PCollection:
         split: beam.DoFn
         keyed: Any
         if self.spill_dir is None:
-            split, nothing = _SplitForShuffle(self.layout), _no_documents(self.vocab_size)
+            split, nothing = _SplitForShuffle(self.layout), _no_documents(self.schema)
             keyed = tuple[int, pa.RecordBatch]
         else:
             split, nothing = _SpillByBlock(self.layout, self.spill_dir), None
@@ -261,6 +269,5 @@ class GroupIntoBlocks(beam.PTransform):
         return grouped | "OpenRanges" >> beam.MapTuple(_open_ranges)
 
 
-def _no_documents(vocab_size: int) -> pa.RecordBatch:
-    schema = token_batch(vocab_size)
+def _no_documents(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)

@@ -1,4 +1,4 @@
-"""What there is to read, and how it is shared out. Runs in the driver, before anything else."""
+"""What there is to read. Runs in the driver, before anything else; ``read_tasks`` shares it out."""
 
 from __future__ import annotations
 
@@ -7,27 +7,26 @@ import glob
 import itertools
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
-from apache_beam.io.filesystem import BeamIOError
-from apache_beam.io.filesystems import FileSystems
+from apache_beam.io.filesystem import FileMetadata
 
 from schemas.errors import ConfigError
+from schemas.stores import as_os_errors, file_system, list_below, local_path, require_store
 from transforms.formats.detection import detect
-from transforms.streams import local_path
+from transforms.formats.encodings import UTF_8
+from transforms.formats.registry import FORMATS, Sharing
+from transforms.read_tasks import FileShare
+from transforms.saved_datasets import HUB_PREFIX, hub_files, is_saved, saved_files
 
-__all__ = ["FORMATS", "FileShare", "InputFile", "ReadTask", "list_inputs", "plan_reads"]
+__all__ = ["InputFile", "list_in_order", "list_inputs"]
 
 #: A name that begins so is passed over, unless it is asked for: markers, logs, work in progress.
 _HIDES = ("_", ".")
 
-FORMATS = ("auto", "text", "prose", "jsonl")
-
-_MIN_RANGE, _MAX_RANGE, _RANGES = 1 << 20, 16 << 20, 64
-#: So that a task of very many tiny files stays small.
-_MAX_FILES_IN_TASK = 1000
-#: A compressed file of less than this share of a worker's work is not worth reading several times.
-_WORTH_STRIPING = 1 / 8
+#: Files whose beginnings are looked at at the same time.
+_LOOKS_AT_ONCE = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,8 +37,10 @@ class InputFile:
       path: as it was found: a local path or a URL.
       size: bytes on disk.
       compression: none, gz, bz2, xz or zst.
-      format: text (BERT's), prose or jsonl.
+      format: one of ``transforms.formats.registry.FORMATS``.
       decided_by: where the format comes from, for people.
+      encoding: a codec of Python's; ``utf-8`` is read as it is.
+      encoding_by: where the encoding comes from, for people.
     """
 
     path: str
@@ -47,69 +48,40 @@ class InputFile:
     compression: str
     format: str
     decided_by: str
+    encoding: str = UTF_8
+    encoding_by: str = ""
+
+    def share(self) -> FileShare:
+        """All of it."""
+        return FileShare(
+            self.path,
+            self.compression,
+            self.format,
+            self.size,
+            encoding=self.encoding,
+            size=self.size,
+        )
+
+    def enterable(self, sharing: Sharing) -> bool:
+        """Whether it can be read from the middle on, by an offset of the file as it lies on disk."""
+        if sharing is Sharing.CONTAINER:
+            return True
+        plain = self.compression == "none" and self.encoding == UTF_8
+        return plain and sharing is not Sharing.STRIPES
 
 
-@dataclasses.dataclass(frozen=True)
-class FileShare:
-    """The part of one file that a task owns: the records that start in it.
-
-    Offsets are of the decompressed content. Either the range from ``start`` to ``end`` (None: the
-    end of the file), or, with ``num_stripes`` > 1, every ``num_stripes``-th piece of
-    ``stripe_bytes``, beginning with piece ``stripe``.
-
-    Attributes:
-      weight: the bytes on disk it answers for; over all shares they add up to the files' sizes.
-    """
-
-    path: str
-    compression: str
-    format: str
-    weight: int
-    start: int = 0
-    end: int | None = None
-    stripe: int = 0
-    num_stripes: int = 1
-    stripe_bytes: int = 0
-
-    def owned_run(self, offset: int) -> tuple[int | None, bool]:
-        """Where ownership changes next after ``offset`` (None: never), and whether it is owned."""
-        if self.num_stripes > 1:
-            piece, stripes = offset // self.stripe_bytes, self.num_stripes
-            ahead = (self.stripe - piece) % stripes
-            return (piece + max(ahead, 1)) * self.stripe_bytes, ahead == 0
-        if offset < self.start:
-            return self.start, False
-        if self.end is None or offset < self.end:
-            return self.end, True
-        return None, False
-
-
-@dataclasses.dataclass(frozen=True)
-class ReadTask:
-    """What one worker reads at a time.
-
-    Attributes:
-      index: its number, from 0.
-      shares: of one file or of several small ones.
-    """
-
-    index: int
-    shares: tuple[FileShare, ...]
-
-    @property
-    def weight(self) -> int:
-        """The bytes on disk it answers for."""
-        return sum(share.weight for share in self.shares)
-
-
-def list_inputs(patterns: Sequence[str], *, format: str) -> tuple[InputFile, ...]:
+def list_inputs(
+    patterns: Sequence[str], *, format: str, encoding: str = UTF_8, split: str | None = None
+) -> tuple[InputFile, ...]:
     """Find the files and decide how each is to be read.
 
     Args:
       patterns: paths, glob patterns, folders (searched all the way down, but for names that begin
-        with ``_`` or ``.``) or URLs of any Beam file system.
-      format: text, prose or jsonl; or auto: jsonl by its name (.jsonl, .json, .ndjson) or if the
-        first byte that is not white space is ``{``; text otherwise.
+        with ``_`` or ``.``) or URLs of any Beam file system; also folders that ``datasets`` saved, and
+        ``hf:NAME`` for what it has itself.
+      split: of these, which.
+      format: one of ``FORMATS``; or auto: by its name, or else its first bytes; text otherwise.
+      encoding: of files without a byte order mark; or auto: a guess for each from its content.
 
     Returns:
       The files by path, each once. Empty ones are among them.
@@ -118,20 +90,62 @@ def list_inputs(patterns: Sequence[str], *, format: str) -> tuple[InputFile, ...
       ConfigError: a pattern matches nothing, there is no text in any file, or a file is none that
         can be read.
     """
-    if format not in FORMATS:
-        raise ConfigError("format", format, f"must be one of {', '.join(FORMATS)}")
+    if format != "auto" and format not in FORMATS:
+        raise ConfigError("format", format, f"must be one of auto, {', '.join(FORMATS)}")
     found: dict[str, tuple[str, int]] = {}
+    for path, size in itertools.chain.from_iterable(_matched(patterns, split=split)):
+        found.setdefault(_identity(path), (path, size))
+    listed = sorted(found.values())
+
+    def describe(file: tuple[str, int]) -> InputFile:
+        return _describe(*file, format=format, encoding=encoding)
+
+    if len(listed) < _LOOKS_AT_ONCE:
+        files = tuple(map(describe, listed))
+    else:
+        # A look may be a request, or decompress.
+        with ThreadPoolExecutor(_LOOKS_AT_ONCE) as threads:
+            files = tuple(threads.map(describe, listed))
+    if split is not None and not any(file.format == "arrow" for file in files):
+        raise ConfigError(
+            "split", split, "is for saved datasets and hf:NAME; the input has neither"
+        )
+    return files
+
+
+def list_in_order(patterns: Sequence[str]) -> tuple[InputFile, ...]:
+    """Find the files as Google's script does, all of BERT's text format.
+
+    Args:
+      patterns: as for :func:`list_inputs`.
+
+    Returns:
+      The files of the first pattern, sorted, then those of the second, and so on; a file that two
+      patterns match is there twice.
+
+    Raises:
+      ConfigError: as :func:`list_inputs`.
+    """
+    return tuple(
+        _describe(path, size, format="text", encoding=None)
+        for matched in _matched(patterns)
+        for path, size in sorted(matched)
+    )
+
+
+def _matched(patterns: Sequence[str], *, split: str | None = None) -> list[list[tuple[str, int]]]:
+    """Paths and sizes of each pattern."""
+    found: list[list[tuple[str, int]]] = []
     for pattern in patterns:
-        matched = list(_match(pattern))
+        matched = list(_match(pattern, split))
         if not matched:
             raise ConfigError(
                 "input", pattern, "matches no file; check the path (quote a pattern for the shell)"
             )
-        for path, size in matched:
-            found.setdefault(_identity(path), (path, size))
-    if not any(size for _, size in found.values()):
+        found.append(matched)
+    if not any(size for matched in found for _, size in matched):
         raise ConfigError("input", ",".join(patterns), "every file is empty; nothing to read")
-    return tuple(_describe(path, size, format=format) for path, size in sorted(found.values()))
+    return found
 
 
 def _identity(path: str) -> str:
@@ -139,11 +153,14 @@ def _identity(path: str) -> str:
     return path if local is None else os.path.realpath(local)
 
 
-def _match(pattern: str) -> Iterator[tuple[str, int]]:
+def _match(pattern: str, split: str | None) -> Iterator[tuple[str, int]]:
     """Paths and sizes."""
     local = local_path(pattern)
     if local is None:
-        yield from _match_remote(pattern)
+        yield from _match_remote(pattern, split)
+        return
+    if local.startswith(HUB_PREFIX) and not os.path.lexists(local):
+        yield from hub_files(local, split=split)
         return
     # A file may be named like a pattern: "notes [1].txt".
     names = [local] if os.path.lexists(local) else sorted(glob.glob(local, recursive=True))
@@ -151,7 +168,7 @@ def _match(pattern: str) -> Iterator[tuple[str, int]]:
         if _hidden(name, pattern=local):
             continue
         if os.path.isdir(name):
-            yield from _walk(name)
+            yield from _walk(name, split)
         else:
             yield name, _local_size(name)
 
@@ -166,7 +183,7 @@ def _hidden(path: str, *, pattern: str) -> bool:
     return any(part[:1] in _HIDES and part[:1] not in asked_for for part in parts[spelled:])
 
 
-def _walk(folder: str) -> Iterator[tuple[str, int]]:
+def _walk(folder: str, split: str | None) -> Iterator[tuple[str, int]]:
     seen = set()  # links may go in circles
     for directory, folders, names in os.walk(folder, followlinks=True):
         here = os.path.realpath(directory)
@@ -174,11 +191,21 @@ def _walk(folder: str) -> Iterator[tuple[str, int]]:
             folders.clear()
             continue
         seen.add(here)
+        if is_saved(names):
+            folders.clear()
+            yield from saved_files(directory, _sizes_below(directory), split=split)
+            continue
         folders[:] = sorted(name for name in folders if name[:1] not in _HIDES)
         for name in sorted(names):
             if name[:1] not in _HIDES:
                 path = os.path.join(directory, name)
                 yield path, _local_size(path)
+
+
+def _sizes_below(folder: str) -> dict[str, int]:
+    """The sizes of the files of a saved data set, by path relative to its folder."""
+    paths = glob.glob("*", root_dir=folder) + glob.glob("*/*", root_dir=folder)
+    return {path: _local_size(file) for path in paths if os.path.isfile(file := f"{folder}/{path}")}
 
 
 def _local_size(path: str) -> int:
@@ -193,96 +220,28 @@ def _local_size(path: str) -> int:
     return status.st_size
 
 
-def _match_remote(pattern: str) -> Iterator[tuple[str, int]]:
+def _match_remote(pattern: str, split: str | None) -> Iterator[tuple[str, int]]:
     """The object, what the pattern matches, or all that is under the folder."""
+    require_store("input", pattern)
     try:
-        for attempt in (pattern, pattern.rstrip("/") + "/**"):
-            matched = FileSystems.match([attempt])[0].metadata_list
-            files = [file for file in matched if not file.path.endswith("/")]
-            if files:
-                break
-    except (BeamIOError, ValueError) as error:  # ValueError: no such file system
-        raise ConfigError("input", pattern, f"cannot be listed: {error}") from error
+        with as_os_errors(pattern):
+            files = _listed(pattern) or _listed(pattern.rstrip("/") + "/**")
+        folder = pattern.rstrip("/")
+        if is_saved({file.path.removeprefix(f"{folder}/") for file in files}):
+            yield from saved_files(folder, list_below(folder), split=split)
+            return
+    except OSError as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError("input", pattern, f"cannot be listed: {reason}") from error
     for file in files:
         if not _hidden(file.path, pattern=pattern):
             yield file.path, file.size_in_bytes
 
 
-def _describe(path: str, size: int, *, format: str) -> InputFile:
-    found = detect(path, size, format=format)
-    return InputFile(path, size, found.compression, found.format, found.decided_by)
+def _listed(pattern: str) -> list[FileMetadata]:
+    matched = file_system(pattern).match([pattern])[0].metadata_list
+    return [file for file in matched if not file.path.endswith("/")]
 
 
-def plan_reads(
-    files: Iterable[InputFile],
-    *,
-    num_stripes: int,
-    range_bytes: int | None,
-    document_separator: str | None = None,
-) -> tuple[ReadTask, ...]:
-    """Share the reading out.
-
-    A plain file is cut into ranges, small files are grouped up to the size of a range. A large
-    compressed file cannot be entered in the middle: ``num_stripes`` tasks decompress all of it,
-    each works on its share. Prose without a separator is a document a file and never cut.
-
-    Args:
-      files: what ``list_inputs`` gave.
-      num_stripes: how many workers there are.
-      range_bytes: bytes of a range; None for a 64th of everything, between 1 and 16 MiB.
-      document_separator: as in ``ReadDocuments``.
-
-    Raises:
-      ConfigError: a number that is not positive.
-    """
-    files = list(files)
-    total = sum(file.size for file in files)
-    if num_stripes < 1:
-        raise ConfigError("num_stripes", num_stripes, "must be at least 1")
-    if range_bytes is None:
-        range_bytes = min(max(total // _RANGES, _MIN_RANGE), _MAX_RANGE)
-    if range_bytes < 1:
-        raise ConfigError("range_bytes", range_bytes, "must be at least 1")
-    worth_striping = total / num_stripes * _WORTH_STRIPING
-    groups: list[tuple[FileShare, ...]] = []
-    small: list[FileShare] = []
-    small_bytes = 0
-    for file in files:
-        whole = FileShare(file.path, file.compression, file.format, file.size)
-        large = file.size > range_bytes
-        if file.format == "prose" and document_separator is None:
-            large = False  # one record, which belongs to one task
-        if large and file.compression == "none":
-            groups += [(share,) for share in _ranges(whole, range_bytes)]
-        elif large and num_stripes > 1 and file.size > worth_striping:
-            groups += [(share,) for share in _stripes(whole, num_stripes, range_bytes)]
-        elif file.size or file.format == "prose":  # an empty file of prose is an empty document
-            too_many = len(small) == _MAX_FILES_IN_TASK or small_bytes + file.size > range_bytes
-            if small and too_many:
-                groups.append(tuple(small))
-                small, small_bytes = [], 0
-            small.append(whole)
-            small_bytes += file.size
-    if small:
-        groups.append(tuple(small))
-    return tuple(ReadTask(index, shares) for index, shares in enumerate(groups))
-
-
-def _ranges(whole: FileShare, range_bytes: int) -> Iterator[FileShare]:
-    """Ranges of equal length, at most ``range_bytes``."""
-    size, count = whole.weight, -(-whole.weight // range_bytes)
-    cuts = [size * i // count for i in range(count + 1)]
-    for start, end in itertools.pairwise(cuts):
-        yield dataclasses.replace(whole, weight=end - start, start=start, end=end)
-
-
-def _stripes(whole: FileShare, num_stripes: int, stripe_bytes: int) -> Iterator[FileShare]:
-    cuts = [whole.weight * i // num_stripes for i in range(num_stripes + 1)]
-    for stripe in range(num_stripes):
-        yield dataclasses.replace(
-            whole,
-            weight=cuts[stripe + 1] - cuts[stripe],
-            stripe=stripe,
-            num_stripes=num_stripes,
-            stripe_bytes=stripe_bytes,
-        )
+def _describe(path: str, size: int, *, format: str, encoding: str | None) -> InputFile:
+    return InputFile(path, size, *detect(path, size, format=format, encoding=encoding))

@@ -15,28 +15,38 @@ from numba import njit
 from schemas.arrow import IS_NEXT, NOT_NEXT
 from transforms.randomness import MASKS, PAIRS, SHUFFLE, absorb, draw_below, draw_unit
 
-__all__ = ["PAIR", "PairCounts", "covered_tokens", "plan_pairs"]
+__all__ = [
+    "NUM_COUNTS",
+    "OF_A_ROW",
+    "PAIR",
+    "SEGMENTS",
+    "PairCounts",
+    "plan_pairs",
+    "reseed_pairs",
+    "truncate",
+    "with_room",
+]
 
-#: One planned example. Offsets of tokens are into the block's ids, of sentences into its sentences.
-PAIR = np.dtype(
-    [
-        ("a_start", np.int64),
-        ("a_end", np.int64),
-        ("b_start", np.int64),
-        ("b_end", np.int64),
-        ("a_first_sentence", np.int32),
-        ("a_end_sentence", np.int32),
-        ("b_first_sentence", np.int32),
-        ("b_end_sentence", np.int32),
-        ("a_document", np.int32),
-        ("b_document", np.int32),
-        ("mask_seed", np.uint64),
-        ("shuffle_key", np.uint64),
-        ("dupe_pass", np.uint16),
-        ("label", np.uint8),
-        ("short", np.uint8),
-    ]
-)
+#: Where A and B of an example are. Offsets of tokens are into the block's ids, of sentences into
+#: its sentences.
+SEGMENTS = [
+    ("a_start", np.int64),
+    ("a_end", np.int64),
+    ("b_start", np.int64),
+    ("b_end", np.int64),
+    ("a_first_sentence", np.int32),
+    ("a_end_sentence", np.int32),
+    ("b_first_sentence", np.int32),
+    ("b_end_sentence", np.int32),
+    ("a_document", np.int32),
+    ("b_document", np.int32),
+]
+
+#: What else is said of every example.
+OF_A_ROW = [("dupe_pass", np.uint16), ("label", np.uint8), ("short", np.uint8)]
+
+#: One planned example.
+PAIR = np.dtype([*SEGMENTS, ("mask_seed", np.uint64), ("shuffle_key", np.uint64), *OF_A_ROW])
 
 #: How many examples it takes to pull a surplus of NotNext pairs back: long enough for the
 #: draws of neighbouring examples to stay nearly independent, short against a block.
@@ -44,18 +54,19 @@ _STEERING = 32.0
 
 
 class PairCounts(enum.IntEnum):
-    """Places in the array of counts that :func:`plan_pairs` returns."""
+    """Places in the array of counts that the planners return; NOT_NEXT counts all of label 1."""
 
     NOT_NEXT = 0
     SINGLE_SEGMENT_NOT_NEXT = 1
     WITHOUT_PARTNER = 2
+    SPLIT_SEGMENT = 3
 
 
-_COUNTS = len(PairCounts)
+NUM_COUNTS = len(PairCounts)
 
 
 @njit(cache=True, nogil=True)
-def _truncate(state, a_start, a_end, b_start, b_end, max_tokens):  # type: ignore[no-untyped-def]
+def truncate(state, a_start, a_end, b_start, b_end, max_tokens):  # type: ignore[no-untyped-def]
     """Drops one token at a time from the longer side, front or back by a coin (ties: from B)."""
     while (a_end - a_start) + (b_end - b_start) > max_tokens:
         front = draw_unit(state) < 0.5
@@ -97,7 +108,7 @@ def _note_pair(state, pair, a_first, a_end, b_first, b_end, sentence_offsets, ma
     pair.a_end_sentence = a_end
     pair.b_first_sentence = b_first
     pair.b_end_sentence = b_end
-    pair.a_start, pair.a_end, pair.b_start, pair.b_end = _truncate(
+    pair.a_start, pair.a_end, pair.b_start, pair.b_end = truncate(
         state,
         sentence_offsets[a_first],
         sentence_offsets[a_end],
@@ -108,11 +119,12 @@ def _note_pair(state, pair, a_first, a_end, b_first, b_end, sentence_offsets, ma
 
 
 @njit(cache=True, nogil=True)
-def _with_room(pairs, n):  # type: ignore[no-untyped-def]
-    if n < len(pairs):
-        return pairs
-    grown = np.empty(2 * n, PAIR)
-    grown[:n] = pairs
+def with_room(records, n):  # type: ignore[no-untyped-def]
+    """``records``, or a larger copy if there is none with number ``n``."""
+    if n < len(records):
+        return records
+    grown = np.empty(2 * n, records.dtype)
+    grown[:n] = records
     return grown
 
 
@@ -127,11 +139,13 @@ def plan_pairs(  # type: ignore[no-untyped-def]
     dupe_factor,
     max_seq_length,
     short_seq_prob,
+    not_next_share,
 ):
     """Plans all examples of a block, of every dupe pass, in the order (pass, document, chunk).
 
-    The share of NotNext is steered to one half: a chunk of one segment can only be NotNext, so that
-    the coin of the other chunks leans the other way by as much as NotNext is ahead in this block.
+    The share of NotNext is steered to ``not_next_share``: a chunk of one segment can only be NotNext,
+    so that the coin of the other chunks leans the other way by as much as NotNext is ahead in this
+    block.
 
     Args:
       sentence_offsets: int64[sentences + 1], token offsets of the block's sentences, none empty.
@@ -143,6 +157,7 @@ def plan_pairs(  # type: ignore[no-untyped-def]
       dupe_factor: passes over the documents; each draws everything again.
       max_seq_length: tokens of a row, with [CLS] and two [SEP].
       short_seq_prob: probability, for each document and pass, of a shorter target length.
+      not_next_share: of the examples.
 
     Returns:
       ``PAIR[examples]`` and int64[len(PairCounts)].
@@ -150,7 +165,7 @@ def plan_pairs(  # type: ignore[no-untyped-def]
     max_tokens = max_seq_length - 3
     num_documents = len(first_sentence)
     pairs = np.empty(1024, PAIR)
-    counts = np.zeros(_COUNTS, np.int64)
+    counts = np.zeros(NUM_COUNTS, np.int64)
     state = np.zeros(1, np.uint64)
     n = 0
     for dupe_pass in range(dupe_factor):
@@ -171,13 +186,13 @@ def plan_pairs(  # type: ignore[no-untyped-def]
                     continue
                 single = end - chunk == 1
                 a_end = chunk + 1 if single else chunk + 1 + draw_below(state, end - chunk - 1)
-                lead = counts[PairCounts.NOT_NEXT] - 0.5 * n
-                not_next = single or draw_unit(state) < 0.5 - lead / _STEERING
+                lead = counts[PairCounts.NOT_NEXT] - not_next_share * n
+                not_next = single or draw_unit(state) < not_next_share - lead / _STEERING
                 if alone and single:
                     counts[PairCounts.WITHOUT_PARTNER] += 1
                     chunk = end
                     continue
-                pairs = _with_room(pairs, n)
+                pairs = with_room(pairs, n)
                 pair = pairs[n]
                 other = d
                 b_first = a_end
@@ -207,22 +222,23 @@ def plan_pairs(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def covered_tokens(pairs, num_tokens):  # type: ignore[no-untyped-def]
-    """How many of a block's tokens are in some example, as A or as B.
+def reseed_pairs(pairs, seeds, max_seq_length, dupe_pass):  # type: ignore[no-untyped-def]
+    """The pairs of the first pass for another one: other masks and another place in the shuffle.
 
     Args:
-      pairs: ``PAIR[examples]``.
-      num_tokens: tokens of the block.
+      pairs: ``PAIR[examples]`` of one pass, as planned; not changed.
+      seeds: uint64[documents].
+      max_seq_length: of a row.
+      dupe_pass: the other pass.
     """
-    depth = np.zeros(num_tokens + 1, np.int32)
-    for n in range(len(pairs)):
-        depth[pairs[n].a_start] += 1
-        depth[pairs[n].a_end] -= 1
-        depth[pairs[n].b_start] += 1
-        depth[pairs[n].b_end] -= 1
-    covered = 0
-    open_ranges = 0
-    for t in range(num_tokens):
-        open_ranges += depth[t]
-        covered += open_ranges > 0
-    return covered
+    again = pairs.copy()
+    index = 0
+    for n in range(len(again)):
+        pair = again[n]
+        d = pair.a_document
+        index = index + 1 if n and again[n - 1].a_document == d else 0
+        row_start = absorb(absorb(absorb(seeds[d], MASKS), max_seq_length), dupe_pass)
+        pair.dupe_pass = dupe_pass
+        pair.mask_seed = absorb(row_start, index)
+        pair.shuffle_key = absorb(pair.mask_seed, SHUFFLE)
+    return again

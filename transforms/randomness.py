@@ -13,7 +13,9 @@ import numpy as np
 from numba import njit, uint64
 
 __all__ = [
+    "LOADING",
     "MASKS",
+    "PACKING",
     "PAIRS",
     "SHARDS",
     "SHUFFLE",
@@ -22,6 +24,7 @@ __all__ = [
     "document_seeds",
     "draw_below",
     "draw_unit",
+    "loading_seeds",
     "mix",
     "uniform_hash",
 ]
@@ -32,6 +35,8 @@ SPLIT = 2
 PAIRS = 3
 MASKS = 4
 SHUFFLE = 5
+PACKING = 6
+LOADING = 7
 
 _GAMMA = 0x9E3779B97F4A7C15
 
@@ -104,4 +109,23 @@ def document_seeds(seed, low, high):  # type: ignore[no-untyped-def]
         same = d > 0 and low[d] == low[d - 1] and high[d] == high[d - 1]
         copy = copy + 1 if same else 0
         out[d] = absorb(absorb(absorb(start, low[d]), high[d]), copy)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def loading_seeds(seed, epoch, rows):  # type: ignore[no-untyped-def]
+    """The start of each row's stream where masks are drawn as a trainer loads rows.
+
+    Args:
+      seed: of the training run.
+      epoch: counted from 0.
+      rows: uint64[n], numbers of the rows in their data set.
+
+    Returns:
+      uint64[n].
+    """
+    start = absorb(absorb(absorb(uint64(0), seed), LOADING), epoch)
+    out = np.empty(len(rows), np.uint64)
+    for r in range(len(rows)):
+        out[r] = absorb(start, rows[r])
     return out

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import posixpath
 from collections import Counter
 from collections.abc import Iterator
 
 import apache_beam as beam
 import pyarrow as pa
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 
 from transforms import coders
@@ -36,7 +36,7 @@ def write_rejects(batch: pa.RecordBatch, *, output: str) -> dict[str, int]:
     rows = batch.to_pylist()
     content = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
     name = hashlib.blake2b(content, digest_size=16).hexdigest() + ".jsonl"
-    with atomic_write(FileSystems.join(output, REJECTS_FOLDER, name)) as file:
+    with atomic_write(posixpath.join(output, REJECTS_FOLDER, name)) as file:
         file.write(content)
     return dict(sorted(Counter(row["reason"] for row in rows).items()))
 

@@ -1,7 +1,7 @@
 """SplitSentences: documents to keyed documents of sentences, a batch at a time.
 
-What a sentence is, is decided in ``transforms.splitting``; here are the document's key, the Arrow
-arrays and the Beam step.
+What a sentence is, is decided in ``transforms.splitting`` and ``transforms.splitters``; here are the
+document's key, the Arrow arrays and the Beam step.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.metrics import Metrics
 
-from schemas.arrow import KEY_BYTES, SENTENCE_BATCH
+from schemas.arrow import DOCUMENT_BATCH, KEY_BYTES, SENTENCE_BATCH
 from schemas.errors import ConfigError
+from transforms.languages import language_of
 from transforms.slicing import slice_sentences
-from transforms.splitting import SPLITTERS, shown_pieces, split_lines
+from transforms.splitters import SPLITTERS, pieces_of
+from transforms.splitting import split_lines
 
 __all__ = ["SplitSentences", "document_key", "split_batch"]
 
@@ -36,13 +38,15 @@ def split_batch(
     """Cuts the documents of a batch into sentences.
 
     Args:
-      batch: DOCUMENT_BATCH.
-      language: of the documents whose own ``language`` is null.
-      sentence_splitter: "sentencex", or "none": a sentence is a line.
+      batch: DOCUMENT_BATCH, or SPLIT_DOCUMENT_BATCH: sentences that are there are kept as they are.
+      language: of the documents whose own ``language`` is null; "auto": found out for each.
+      sentence_splitter: one of ``transforms.splitters.SPLITTERS``; "none": a sentence is a line.
 
     Returns:
       SENTENCE_BATCH: the same documents in the same order.
     """
+    if "sentences" in batch.schema.names:
+        return _split_the_others(batch, language=language, sentence_splitter=sentence_splitter)
     text = batch.column("text")
     data, offsets = _utf8(text)
     bounds = list(itertools.pairwise(offsets.tolist()))
@@ -52,9 +56,36 @@ def split_batch(
     if sentence_splitter == "none":
         lists = pa.array([split_lines(text) for text in texts], SENTENCE_BATCH.field(1).type)
     else:
-        languages = (own or language for own in batch.column("language").to_pylist())
-        lists = _sentence_lists(data, offsets, texts, languages)
+        own = batch.column("language").to_pylist()
+        lists = _sentence_lists(data, offsets, texts, own, language, sentence_splitter)
     return pa.record_batch([pa.array(keys, pa.binary(KEY_BYTES)), lists], schema=SENTENCE_BATCH)
+
+
+def _split_the_others(
+    batch: pa.RecordBatch, *, language: str, sentence_splitter: str
+) -> pa.RecordBatch:
+    """``split_batch`` of a SPLIT_DOCUMENT_BATCH: the documents without sentences are split."""
+    given = batch.column("sentences")
+    documents = batch.select(DOCUMENT_BATCH.names)
+    if not given.null_count:
+        data, offsets = _utf8(documents.column("text"))
+        bounds = itertools.pairwise(offsets.tolist())
+        keys = [document_key(data.data[start:end]) for start, end in bounds]
+        return pa.record_batch([pa.array(keys, pa.binary(KEY_BYTES)), given], schema=SENTENCE_BATCH)
+    have = given.is_valid()
+    parts = [
+        _split_the_others(
+            batch.filter(have), language=language, sentence_splitter=sentence_splitter
+        ),
+        split_batch(
+            pa.record_batch(documents.filter(pc.invert(have)).columns, schema=DOCUMENT_BATCH),
+            language=language,
+            sentence_splitter=sentence_splitter,
+        ),
+    ]
+    order = np.argsort(np.argsort(~have.to_numpy(zero_copy_only=False), kind="stable"))
+    both = pa.concat_batches(parts)
+    return pa.record_batch(both.take(pa.array(order)).columns, schema=SENTENCE_BATCH)
 
 
 def _utf8(column: pa.LargeStringArray) -> tuple[np.ndarray, np.ndarray]:
@@ -67,13 +98,20 @@ def _utf8(column: pa.LargeStringArray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _sentence_lists(
-    data: np.ndarray, offsets: np.ndarray, texts: Iterable[str], languages: Iterable[str]
+    data: np.ndarray,
+    offsets: np.ndarray,
+    texts: Iterable[str],
+    languages: Iterable[str | None],
+    language: str,
+    sentence_splitter: str,
 ) -> pa.ListArray:
     """list<large_string> of the sentences of each document."""
     lengths: list[int] = []
     pieces = [0]
-    for text, language in zip(texts, languages, strict=True):
-        lengths.extend(map(len, shown_pieces(text, language=language)))
+    for text, own in zip(texts, languages, strict=True):
+        code = own or language_of(text, language)
+        found = pieces_of(text, language=code, sentence_splitter=sentence_splitter)
+        lengths.extend(map(len, found))
         pieces.append(len(lengths))
     bounds, firsts = slice_sentences(
         data, offsets, np.array(lengths, np.int64), np.array(pieces, np.int64)
@@ -96,8 +134,8 @@ class SplitSentences(beam.PTransform):
     """DOCUMENT_BATCH -> SENTENCE_BATCH, element by element.
 
     Attributes:
-      language: of the documents that do not name their own, e.g. "en".
-      sentence_splitter: "sentencex", or "none" where the input has a sentence on each line.
+      language: of the documents that do not name their own, e.g. "en"; "auto": found out for each.
+      sentence_splitter: of ``transforms.splitters``; "none" where the input has a sentence on each line.
 
     Raises:
       ConfigError: an unknown splitter.

@@ -18,11 +18,12 @@ from typing import Any, BinaryIO
 import apache_beam as beam
 import pyarrow as pa
 import pyarrow.parquet as pq
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 
 from schemas import SCHEMA_VERSION
-from schemas.arrow import IS_NEXT, NOT_NEXT, token_batch
+from schemas.arrow import token_batch
+from schemas.manifest import LABEL_CONVENTIONS
+from schemas.stores import open_file
 from transforms import SOURCES_DIGEST, progress
 from transforms.atomic import atomic_write, sync_file
 from transforms.blocks import BlockLayout
@@ -30,10 +31,10 @@ from transforms.examples import (
     ExampleOptions,
     ExampleStream,
     SpecialTokens,
-    TokenBlock,
-    gather_block,
 )
 from transforms.keys import key_array
+from transforms.reference_examples import ReferenceStream, gather_group
+from transforms.token_blocks import TokenBlock, gather_block
 
 __all__ = [
     "RESUME_FOLDER",
@@ -41,6 +42,8 @@ __all__ = [
     "ShardInfo",
     "ShardSettings",
     "WriteExamples",
+    "gather",
+    "open_stream",
     "shard_path",
     "write_block",
     "write_shard",
@@ -52,6 +55,8 @@ _LOGGER = logging.getLogger(__name__)
 RESUME_FOLDER = ".resume"
 
 _COMPRESSION_LEVEL = 1
+
+_READ_BYTES = 4 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,18 +138,25 @@ class _HashedFile:
 
 def _column_settings(schema: pa.Schema) -> dict[str, Any]:
     """Encodings that measured best: byte streams of ids apart, and no dictionaries for them."""
-    split = [
-        f"{field.name}.list.element"
-        for field in schema
-        if pa.types.is_list(field.type) and field.name != "token_type_ids"
-    ]
-    encoding = dict.fromkeys([*split, "num_tokens"], "BYTE_STREAM_SPLIT")
-    encoding["token_type_ids.list.element"] = "PLAIN"
-    dictionary = [f.name for f in schema if f.name not in encoding and not pa.types.is_list(f.type)]
+    encoding, dictionary = {"num_tokens": "BYTE_STREAM_SPLIT"}, []
+    for field in schema:
+        name, kind = field.name, field.type
+        while pa.types.is_list(kind):
+            name, kind = f"{name}.list.element", kind.value_type
+        if name in encoding:
+            continue
+        if name == field.name or pa.types.is_fixed_size_binary(kind):
+            dictionary.append(name)
+        else:
+            # Of one byte there is nothing to split; booleans are bits.
+            wide = kind not in (pa.uint8(), pa.bool_())
+            encoding[name] = "BYTE_STREAM_SPLIT" if wide else "PLAIN"
     return {"column_encoding": encoding, "use_dictionary": dictionary}
 
 
-def write_shard(stream: ExampleStream, path: str, *, metadata: dict[str, str]) -> tuple[int, str]:
+def write_shard(
+    stream: ExampleStream | ReferenceStream, path: str, *, metadata: dict[str, str]
+) -> tuple[int, str]:
     """Writes all examples of a stream to ``path``, under a temporary name until it is whole.
 
     It may be in the system's memory only when this returns; see ``transforms.atomic.sync_file``.
@@ -170,7 +182,10 @@ def write_shard(stream: ExampleStream, path: str, *, metadata: dict[str, str]) -
 
 @dataclasses.dataclass(frozen=True)
 class ShardSettings:
-    """What :class:`WriteExamples` is configured with; small and picklable."""
+    """What :class:`WriteExamples` is configured with; small and picklable.
+
+    ``word_marks``: the batches say which tokens continue a word, see ``schemas.arrow.token_batch``.
+    """
 
     output: str
     lengths: tuple[tuple[int, int], ...]
@@ -179,28 +194,63 @@ class ShardSettings:
     layout: BlockLayout
     fingerprint: str
     tokenizer_digest: str
+    word_marks: bool = False
     resume: bool = False
+    #: Of documents with the same key, one is kept.
+    deduplicate: bool = False
+    #: Blocks are file groups in the order of their documents, and rows those of Google's script.
+    exact_reference: bool = False
 
     def metadata(self, max_seq_length: int, max_predictions_per_seq: int) -> dict[str, str]:
         """What a shard says of itself, so that it can be told apart without its manifest.
 
         Only what decides its own rows: a shard of 128 is the same with and without one of 512 beside.
         """
-        return {
-            "bert_data.schema_version": str(SCHEMA_VERSION),
-            "bert_data.next_sentence_label": f"{IS_NEXT} = IsNext, {NOT_NEXT} = NotNext",
-            "bert_data.tokenizer_digest": self.tokenizer_digest,
-            "bert_data.random_seed": str(self.options.random_seed),
-            "bert_data.max_seq_length": str(max_seq_length),
-            "bert_data.max_predictions_per_seq": str(max_predictions_per_seq),
+        options = self.options
+        labels = LABEL_CONVENTIONS[options.objective]
+        said = {
+            "schema_version": str(SCHEMA_VERSION),
+            "next_sentence_label": ", ".join(f"{n} = {name}" for n, name in labels.items()),
+            "tokenizer_digest": self.tokenizer_digest,
+            "random_seed": str(options.random_seed),
+            "max_seq_length": str(max_seq_length),
+            "max_predictions_per_seq": str(max_predictions_per_seq),
         }
+        if not labels:
+            del said["next_sentence_label"]
+        # What was there before anything else could be is not said.
+        usual = {"objective": "nsp", "masking": "static", "layout": "separate"}
+        said |= {n: v for n in usual if (v := getattr(options, n)) != usual[n]}
+        return {f"bert_data.{name}": value for name, value in said.items()}
+
+
+def gather(batches: Iterable[pa.RecordBatch], settings: ShardSettings) -> TokenBlock:
+    """The documents of a block."""
+    schema = token_batch(settings.special.vocab_size, word_marks=settings.word_marks)
+    if settings.exact_reference:
+        return gather_group(batches, schema)
+    return gather_block(batches, schema, deduplicate=settings.deduplicate)
+
+
+def open_stream(
+    documents: TokenBlock, settings: ShardSettings, max_seq_length: int, max_predictions: int
+) -> ExampleStream | ReferenceStream:
+    """The examples of a block at one length."""
+    kind = ReferenceStream if settings.exact_reference else ExampleStream
+    return kind(
+        documents,
+        settings.options,
+        settings.special,
+        max_seq_length=max_seq_length,
+        max_predictions_per_seq=max_predictions,
+    )
 
 
 def write_block(
     block: int, batches: Iterable[pa.RecordBatch], settings: ShardSettings
 ) -> BlockInfo:
     """Makes and writes all examples of one block, a shard for each length."""
-    documents = gather_block(batches, token_batch(settings.special.vocab_size))
+    documents = gather(batches, settings)
     digest = _digest(documents, settings)
     shards = []
     for max_seq_length, max_predictions in settings.lengths:
@@ -226,13 +276,7 @@ def _make_shard(
     max_seq_length: int,
     max_predictions: int,
 ) -> ShardInfo:
-    stream = ExampleStream(
-        documents,
-        settings.options,
-        settings.special,
-        max_seq_length=max_seq_length,
-        max_predictions_per_seq=max_predictions,
-    )
+    stream = open_stream(documents, settings, max_seq_length, max_predictions)
     split, _, _ = settings.layout.split_of(block)
     size, sha256 = write_shard(
         stream,
@@ -269,6 +313,8 @@ def _digest(documents: TokenBlock, settings: ShardSettings) -> str:
         offsets = documents.sentence_offsets[first : end + 1]
         digest.update((offsets - offsets[0]).data)
         digest.update(documents.ids[offsets[0] : offsets[-1]].data)
+        if documents.continues_word is not None:
+            digest.update(documents.continues_word[offsets[0] : offsets[-1]].data)
     return digest.hexdigest()
 
 
@@ -279,21 +325,19 @@ def _note_path(relative: str, settings: ShardSettings) -> str:
 def _finished(relative: str, digest: str, settings: ShardSettings) -> ShardInfo | None:
     """The shard of an earlier run, if it was made of the same and its checksum still holds."""
     note, path = _note_path(relative, settings), posixpath.join(settings.output, relative)
-    if not (FileSystems.exists(note) and FileSystems.exists(path)):
-        return None
     try:
-        with FileSystems.open(note) as file:
+        with open_file(note) as file:
             kept = json.loads(file.read())
         if kept["digest"] != digest:
             return None
         kept["shard"]["histogram"] = tuple(kept["shard"]["histogram"])
         info = ShardInfo(**kept["shard"])
-    except (ValueError, TypeError, KeyError):  # damaged, or another version's
-        return None
-    with FileSystems.open(path, compression_type="uncompressed") as file:
         sha256 = hashlib.sha256()
-        while chunk := file.read(1 << 20):
-            sha256.update(chunk)
+        with open_file(path) as file:
+            while chunk := file.read(_READ_BYTES):
+                sha256.update(chunk)
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return None  # there is none, or what is there is damaged, or another version's
     if sha256.hexdigest() != info.sha256:
         _LOGGER.warning("%s: its checksum does not hold; it is made again", relative)
         return None
@@ -313,7 +357,7 @@ class _WriteBlock(beam.DoFn):
         self._syncing: list[Future[None]] = []
 
     def process(
-        self, element: tuple[int, Iterable[pa.RecordBatch]], *unused_barrier: object
+        self, element: tuple[int, Iterable[pa.RecordBatch]], unused_barrier: object = None
     ) -> Iterator[BlockInfo]:
         block, batches = element
         info = write_block(block, batches, self._settings)
@@ -323,6 +367,7 @@ class _WriteBlock(beam.DoFn):
             Metrics.counter("WriteExamples", "examples").inc(shard.rows)
             Metrics.counter("WriteExamples", "bytes").inc(shard.bytes)
         Metrics.counter("WriteExamples", "documents").inc(info.counts["documents"])
+        Metrics.counter("WriteExamples", "blocks").inc()
         progress.report(blocks=1, examples=sum(shard.rows for shard in info.shards))
         yield info
 

@@ -61,7 +61,7 @@ def slice_sentences(
     count = _slice(data, documents, lengths, pieces, _KINDS, bounds, firsts)
     if count < 0:
         raise RuntimeError(
-            f"sentencex lost or added characters in document {-count - 1} of a batch"
+            f"the splitter lost or added characters in document {-count - 1} of a batch"
         )
     return bounds[: 2 * count], firsts
 

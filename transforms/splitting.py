@@ -11,25 +11,23 @@ worth repairing in what it is shown, never in its rules (``docs/design.md``, sec
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterable, Iterator
 
 import sentencex
 
+from transforms.language_codes import base_language
+
 __all__ = [
     "BLANKED_MARKS",
     "CLOSING_MARKS",
     "OPENING_MARKS",
-    "SPLITTERS",
     "WINDOW",
     "shown_pieces",
+    "slice_original",
     "split_lines",
     "split_sentences",
 ]
-
-#: The values of ``--sentence_splitter``.
-SPLITTERS = ("sentencex", "none")
 
 #: Characters of a paragraph that sentencex is shown at once; longer paragraphs go in windows.
 WINDOW = 8_000
@@ -50,6 +48,11 @@ _MARKS = CLOSING_MARKS | frozenset(BLANKED_MARKS)
 
 #: Marks that open even where spaces stand on both sides (French).
 OPENING_MARKS = frozenset("«‹“„‘「『《")
+
+#: White space of several bytes before a full stop, shown as a space: behind an initial sentencex (1.0.32)
+#: looks into the middle of it, and panics.
+_WIDE_SPACES = "".join(c for c in map(chr, range(0x80, 0x3001)) if c.isspace())
+_WIDE_SPACE_BEFORE_STOP = re.compile(rf"[{_WIDE_SPACES}](?=\.)")
 
 #: What sentencex takes as the end of a paragraph.
 _PARAGRAPH_END = "\n\n"
@@ -75,7 +78,7 @@ def split_sentences(text: str, *, language: str) -> list[str]:
       The sentences, stripped and not empty, in order: together they hold every character of the
       text that is not white space, once.
     """
-    return _slice_original(text, shown_pieces(text, language=language))
+    return slice_original(text, shown_pieces(text, language=language))
 
 
 def shown_pieces(text: str, *, language: str) -> list[str]:
@@ -85,17 +88,11 @@ def shown_pieces(text: str, *, language: str) -> list[str]:
       Pieces, as many characters as the text without its newlines, in order. The characters that
       were hidden are in the text; where its quotations end is for the caller to mind.
     """
-    shown, code = _as_shown(text), _base_language(language)
+    shown, code = _as_shown(text), base_language(language)
     if _has_long_paragraph(shown):
         return list(_windowed_pieces(shown, code))
     # It drops some separators of a long text, so that none of them says anything.
     return [piece for piece in sentencex.segment(code, shown) if piece != _PARAGRAPH_END]
-
-
-@functools.lru_cache(maxsize=256)
-def _base_language(language: str) -> str:
-    """The language without its region or script, as sentencex names it."""
-    return re.split("[-_]", language.strip().lower(), maxsplit=1)[0]
 
 
 def _as_shown(text: str) -> str:
@@ -103,6 +100,8 @@ def _as_shown(text: str) -> str:
     shown = _PARAGRAPH_END.join(text.split("\n")).replace("\r", " ")
     if any(stop in shown for stop in _WIDE_STOPS):
         shown = _WIDE_SENTENCE_END.sub(rf"\g<0>{_PARAGRAPH_END}", shown)
+    if not shown.isascii():
+        shown = _WIDE_SPACE_BEFORE_STOP.sub(" ", shown)
     for mark in BLANKED_MARKS:
         shown = shown.replace(mark, " ")
     return shown.replace(_APOSTROPHE, _NO_QUOTE)
@@ -146,7 +145,7 @@ def _paragraph_pieces(paragraph: str, language: str) -> Iterator[str]:
     yield from sentencex.segment(language, paragraph[start:])
 
 
-def _slice_original(text: str, pieces: Iterable[str]) -> list[str]:
+def slice_original(text: str, pieces: Iterable[str]) -> list[str]:
     """Slices the text where the pieces of its shown form end, marks with the sentence they quote.
 
     ``transforms.slicing`` does the same to a batch, compiled: a change here is one there.
@@ -168,7 +167,7 @@ def _slice_original(text: str, pieces: Iterable[str]) -> list[str]:
             sentences.append(text[start:cut])
             start = cut
     if end > len(text) or text[end:].strip("\n"):
-        raise RuntimeError(f"sentencex returned {end} of {len(text)} characters")
+        raise RuntimeError(f"the splitter returned {end} of {len(text)} characters")
     return _stripped([*sentences, text[start:]])
 
 

@@ -21,6 +21,7 @@ from apache_beam.metrics import Metrics
 from schemas.arrow import token_batch
 from transforms.vocabulary import Vocabulary
 from transforms.word_cache import PlainEncoder, WordCache
+from transforms.word_segments import WordMarker
 from transforms.word_units import has_word_property
 
 __all__ = ["Encoder", "TokenizeSentences", "tokenize_batch"]
@@ -62,16 +63,20 @@ class Encoder:
         return self._encoder.encode(sentences)
 
 
-def tokenize_batch(batch: pa.RecordBatch, encoder: Encoder) -> pa.RecordBatch:
+def tokenize_batch(
+    batch: pa.RecordBatch, encoder: Encoder, *, word_marks: WordMarker | None = None
+) -> pa.RecordBatch:
     """Turns the sentences of a batch into ids and leaves out those that have none.
 
     Args:
       batch: SENTENCE_BATCH.
       encoder: gives the ids.
+      word_marks: says which tokens continue a word; None where the vocabulary's table does.
 
     Returns:
       ``token_batch(encoder.vocab_size)``: the same documents in the same order, each with the
-      sentences that have at least one id, which may be none.
+      sentences that have at least one id, which may be none. With ``continues_word`` if there are
+      ``word_marks``.
 
     Raises:
       OverflowError: more ids than the 32-bit offsets of a list can count.
@@ -84,8 +89,17 @@ def tokenize_batch(batch: pa.RecordBatch, encoder: Encoder) -> pa.RecordBatch:
     sentence_ends = np.append(0, ends[1:][kept]).astype(np.int32)
     kept_before = np.append(0, np.cumsum(kept)).astype(np.int32)
     sentences = pa.ListArray.from_arrays(pa.array(sentence_ends), pa.array(ids))
-    lists = pa.ListArray.from_arrays(pa.array(kept_before[documents]), sentences)
-    return pa.record_batch([batch.column("key"), lists], schema=token_batch(encoder.vocab_size))
+    first_sentence = kept_before[documents]
+    columns = [
+        batch.column("key"),
+        pa.ListArray.from_arrays(pa.array(first_sentence), sentences),
+    ]
+    if word_marks is not None:
+        continues = pa.array(word_marks.mark(texts, ids, ends))
+        first_token = pa.array(sentence_ends[first_sentence])
+        columns.append(pa.ListArray.from_arrays(first_token, continues))
+    schema = token_batch(encoder.vocab_size, word_marks=word_marks is not None)
+    return pa.record_batch(columns, schema=schema)
 
 
 def _sentences(batch: pa.RecordBatch) -> tuple[pa.LargeStringArray, np.ndarray]:
@@ -101,22 +115,29 @@ class TokenizeSentences(beam.PTransform):
 
     Attributes:
       vocabulary: with the tokenizer inside.
+      word_marks: add the column ``continues_word``.
+      word_segmenter: what it goes by in Chinese, see ``transforms.word_segments``.
     """
 
     vocabulary: Vocabulary
+    word_marks: bool = False
+    word_segmenter: str = "none"
 
     def __post_init__(self) -> None:
         super().__init__()
 
     def expand(self, sentences: beam.PCollection) -> beam.PCollection:
         """PCollection of SENTENCE_BATCH -> PCollection of token batches."""
-        tokenize = _TokenizeBatch(self.vocabulary)
+        tokenize = _TokenizeBatch(
+            self.vocabulary, word_segmenter=self.word_segmenter if self.word_marks else None
+        )
         return sentences | "TokenizeBatch" >> beam.ParDo(tokenize).with_output_types(pa.RecordBatch)
 
 
 class _TokenizeBatch(beam.DoFn):
-    def __init__(self, vocabulary: Vocabulary):
+    def __init__(self, vocabulary: Vocabulary, *, word_segmenter: str | None):
         self._vocabulary = vocabulary
+        self._word_segmenter = word_segmenter
         self._counters = {
             name: Metrics.counter("TokenizeSentences", name)
             for name in (
@@ -131,10 +152,13 @@ class _TokenizeBatch(beam.DoFn):
 
     def setup(self) -> None:
         self._encoder = Encoder.of(self._vocabulary)
+        self._word_marks = None
+        if self._word_segmenter is not None:
+            self._word_marks = WordMarker.of(self._vocabulary, self._word_segmenter)
 
     def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         texts, _ = _sentences(batch)
-        tokens = tokenize_batch(batch, self._encoder)
+        tokens = tokenize_batch(batch, self._encoder, word_marks=self._word_marks)
         sentences = tokens.column("sentences").values
         for name, value in (
             ("documents_in", batch.num_rows),

@@ -13,7 +13,7 @@ import pickle
 import re
 import unicodedata
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -22,11 +22,13 @@ from schemas.errors import ConfigError
 from transforms.vocabulary_files import (
     SPECIAL_TOKENS,
     read_text,
+    special_names,
     tokenizer_from_json,
     tokenizer_from_tokens,
     tokens_by_id,
     tokens_by_line,
 )
+from transforms.word_marks import WordMarks, find_word_marks
 
 __all__ = ["SPECIAL_TOKENS", "Vocabulary", "load_tokenizer", "rebuild_tokenizer"]
 
@@ -43,10 +45,12 @@ class Vocabulary:
     Attributes:
       tokenizer_json: the exact serialized tokenizer; workers rebuild theirs from it.
       tokens: by id; an id that no token has is ``""``.
-      pad_id, unk_id, cls_id, sep_id, mask_id: of ``[PAD] [UNK] [CLS] [SEP] [MASK]``.
+      pad_id, unk_id, cls_id, sep_id, mask_id: of ``[PAD] [UNK] [CLS] [SEP] [MASK]``, or what a
+        ``tokenizer.json`` has in their places, see ``SPECIAL_ROLES``.
       special_ids: these five and every other token that the tokenizer calls special, sorted.
       digest: SHA-256 of ``tokenizer_json``, hexadecimal.
       do_lower_case: whether the tokenizer lower-cases, as resolved.
+      word_marks: how its entries mark words.
       warnings: one line each, for people.
     """
 
@@ -60,6 +64,7 @@ class Vocabulary:
     special_ids: tuple[int, ...]
     digest: str
     do_lower_case: bool
+    word_marks: WordMarks
     warnings: tuple[str, ...] = ()
 
     @property
@@ -69,8 +74,12 @@ class Vocabulary:
 
     @functools.cached_property
     def is_subword(self) -> np.ndarray:
-        """Bool [vocab_size]: the token continues a word (it starts with ``##``)."""
-        return np.array([token.startswith("##") for token in self.tokens], dtype=bool)
+        """Bool [vocab_size]: the token continues the word before it, inside a sentence.
+
+        Where the first piece of a word is marked, the first token of a sentence begins one all the
+        same (``word_marks.marks_first``).
+        """
+        return self.word_marks.table(self.tokens, special_ids=self.special_ids)
 
     @functools.cached_property
     def regular_ids(self) -> np.ndarray:
@@ -123,7 +132,7 @@ def load_tokenizer(vocab_file: str, *, do_lower_case: bool | None) -> Vocabulary
 
     Args:
       vocab_file: a ``vocab.txt`` (one token a line, the id is the line's number) or a
-        ``tokenizer.json``; a local path or any that Beam's file systems know.
+        ``tokenizer.json`` of any kind; a local path or any that Beam's file systems know.
       do_lower_case: lower-case and strip accents, as BERT's uncased models do. ``None`` is the
         file's own choice: ``True`` for a ``vocab.txt``, BERT's default, which says nothing itself.
 
@@ -139,6 +148,7 @@ def load_tokenizer(vocab_file: str, *, do_lower_case: bool | None) -> Vocabulary
     if vocab_file.endswith(".json") or (text.lstrip().startswith("{") and '"model"' in text):
         tokenizer = tokenizer_from_json(text, refuse, warnings)
         tokens = tokens_by_id(tokenizer)
+        names = special_names(tokens, refuse)
         own = _lower_cases(tokenizer)
         if do_lower_case is not None and do_lower_case != own:
             raise ConfigError(
@@ -149,19 +159,22 @@ def load_tokenizer(vocab_file: str, *, do_lower_case: bool | None) -> Vocabulary
             )
     else:
         tokens = tokens_by_line(text, warnings)
-        _require_special_tokens(tokens, refuse)
+        # By itself a list of tokens is BERT's, whose tokenizer has the names built in.
+        names = special_names(tokens, refuse, allowed=1)
         tokenizer = tokenizer_from_tokens(tokens, lowercase=do_lower_case is not False)
-    _require_special_tokens(tokens, refuse)
-    return _describe(tokenizer, tokens, warnings)
+    return _describe(tokenizer, tokens, names, warnings)
 
 
-def _describe(tokenizer: Tokenizer, tokens: Sequence[str], warnings: list[str]) -> Vocabulary:
+def _describe(
+    tokenizer: Tokenizer, tokens: Sequence[str], names: dict[str, str], warnings: list[str]
+) -> Vocabulary:
     ids = {token: i for i, token in enumerate(tokens)}
     added = tokenizer.get_added_tokens_decoder()
-    special = {ids[t] for t in SPECIAL_TOKENS} | {i for i, t in added.items() if t.special}
+    special = {ids[t] for t in names.values()} | {i for i, t in added.items() if t.special}
     lowers = _lower_cases(tokenizer)
+    marks = find_word_marks(tokenizer)
     ordinary = {
-        token: i
+        marks.text(token) if marks.marks_first else token: i
         for i, token in enumerate(tokens)
         if token and i not in special and not _UNUSED.fullmatch(token)
     }
@@ -169,52 +182,65 @@ def _describe(tokenizer: Tokenizer, tokens: Sequence[str], warnings: list[str]) 
     return Vocabulary(
         tokenizer_json=serialized,
         tokens=tuple(tokens),
-        **{f"{token[1:-1].lower()}_id": ids[token] for token in SPECIAL_TOKENS},
+        **{f"{role}_id": ids[token] for role, token in names.items()},
         special_ids=tuple(sorted(special)),
         digest=hashlib.sha256(serialized.encode()).hexdigest(),
         do_lower_case=lowers,
-        warnings=(*warnings, *_contradictions(ordinary, len(tokens), lowers)),
+        warnings=(
+            *warnings,
+            *_contradictions(
+                ordinary,
+                len(tokens),
+                do_lower_case=lowers,
+                strips_accents=lowers and _normalized(tokenizer, "É") == "e",
+                unknown=marks.kind == "wordpiece",
+            ),
+        ),
+        word_marks=marks,
     )
 
 
 def _lower_cases(tokenizer: Tokenizer) -> bool:
+    return _normalized(tokenizer, "A") == "a"
+
+
+def _normalized(tokenizer: Tokenizer, letter: str) -> str:
+    """A letter as the tokenizer's normalizer leaves it, without a mark that is put before it."""
     normalizer = tokenizer.normalizer
-    return normalizer is not None and "a" in normalizer.normalize_str("A")
-
-
-def _require_special_tokens(tokens: Sequence[str], refuse: Callable[[str], ConfigError]) -> None:
-    present = set(tokens)
-    missing = [token for token in SPECIAL_TOKENS if token not in present]
-    if not missing:
-        return
-    remedy = f"the vocabulary has no {' '.join(missing)}"
-    other_case = {token.upper(): token for token in tokens}
-    alike = [other_case[token] for token in missing if token in other_case]
-    if alike:
-        remedy += (
-            f"; it has {' '.join(alike)}, but the case matters: write them in capitals, or make "
-            "the vocabulary again without lower-casing its special tokens"
-        )
-    raise refuse(remedy)
+    return letter if normalizer is None else normalizer.normalize_str(letter)[-1:]
 
 
 def _contradictions(
-    ordinary: dict[str, int], vocab_size: int, do_lower_case: bool
+    ordinary: dict[str, int],
+    vocab_size: int,
+    *,
+    do_lower_case: bool,
+    strips_accents: bool,
+    unknown: bool,
 ) -> tuple[str, ...]:
-    """What in the vocabulary says that ``do_lower_case`` is wrong for it."""
+    """What in the vocabulary says that ``do_lower_case`` is wrong for it.
+
+    Args:
+      ordinary: the ids by what text the tokens stand for.
+      vocab_size: of all.
+      do_lower_case, strips_accents: what the tokenizer does.
+      unknown: whether a word with a letter that is in no entry becomes unknown.
+    """
     capital = [token for token in ordinary if token != token.lower()]
     if not do_lower_case:
         if len(capital) <= _CONTRADICTION * vocab_size and any(t.upper() != t for t in ordinary):
             few = f"only {len(capital):,}" if capital else "none"
             return (
                 f"do_lower_case is off but {few} of the vocabulary's {vocab_size:,} entries "
-                "have upper-case letters: words with capitals become [UNK]",
+                "have upper-case letters: words with capitals "
+                + ("become [UNK]" if unknown else "fall into small pieces"),
             )
         return ()
     accented = [
         token
         for token in ordinary
-        if not token.isascii()
+        if strips_accents
+        and not token.isascii()
         and any(unicodedata.category(c) == "Mn" for c in unicodedata.normalize("NFD", token))
     ]
     return tuple(
@@ -228,4 +254,4 @@ def _contradictions(
 
 def _example(tokens: Sequence[str]) -> str:
     """The first whole word of some length, which says more than a single letter."""
-    return next((t for t in tokens if len(t) > 2 and t.isalpha()), tokens[0])
+    return next((t for t in tokens if len(t) > 2 and t.strip().isalpha()), tokens[0])

@@ -12,18 +12,31 @@ from collections.abc import Callable, Sequence
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from schemas.errors import ConfigError
+from schemas.stores import open_file, require_store
 
 __all__ = [
+    "SPECIAL_ROLES",
     "SPECIAL_TOKENS",
     "read_text",
+    "special_names",
     "tokenizer_from_json",
     "tokenizer_from_tokens",
     "tokens_by_id",
     "tokens_by_line",
 ]
 
-#: The tokens that pre-training needs, in exactly this case.
+#: The tokens that pre-training needs, in exactly this case, as BERT calls them.
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+#: What each of them may be called in a ``tokenizer.json``: BERT's name, which wins, and that of
+#: RoBERTa, XLM-R, ALBERT and others.
+SPECIAL_ROLES = {
+    "pad": ("[PAD]", "<pad>"),
+    "unk": ("[UNK]", "<unk>"),
+    "cls": ("[CLS]", "<s>"),
+    "sep": ("[SEP]", "</s>"),
+    "mask": ("[MASK]", "<mask>"),
+}
 
 #: A longer word is ``[UNK]``: the value of Google's ``WordpieceTokenizer``.
 _MAX_INPUT_CHARS_PER_WORD = 200
@@ -35,22 +48,16 @@ def read_text(vocab_file: str) -> str:
     Raises:
       ConfigError: it cannot be read or is not UTF-8.
     """
+    require_store("vocab_file", vocab_file)
     try:
-        if "://" in vocab_file:
-            # Costs a second to import; only remote paths need it.
-            from apache_beam.io.filesystems import FileSystems
-
-            with FileSystems.open(vocab_file) as stream:
-                content = stream.read()
-        else:
-            with open(vocab_file, "rb") as stream:
-                content = stream.read()
+        with open_file(vocab_file) as stream:
+            content = stream.read()
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError(
             "vocab_file", vocab_file, f"not UTF-8 text (byte {error.start})"
         ) from error
-    except (OSError, ValueError) as error:  # Beam's errors are both, by file system
+    except OSError as error:
         reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
         raise ConfigError("vocab_file", vocab_file, f"cannot be read: {reason}") from error
 
@@ -58,7 +65,7 @@ def read_text(vocab_file: str) -> str:
 def tokenizer_from_json(
     text: str, refuse: Callable[[str], ConfigError], warnings: list[str]
 ) -> Tokenizer:
-    """The tokenizer as it is, except that it must not cut or fill what it is given.
+    """The tokenizer as it is, except that it must not cut, fill or vary what it is given.
 
     Args:
       text: content of a ``tokenizer.json``.
@@ -86,6 +93,9 @@ def tokenizer_from_json(
     if tokenizer.padding is not None:
         warnings.append("the tokenizer pads what it encodes: switched off for this run")
         tokenizer.no_padding()
+    if getattr(tokenizer.model, "dropout", None):
+        warnings.append("the tokenizer drops merges at random: switched off for this run")
+        tokenizer.model.dropout = None
     return tokenizer
 
 
@@ -139,3 +149,44 @@ def tokenizer_from_tokens(tokens: Sequence[str], *, lowercase: bool) -> Tokenize
     tokenizer.decoder = decoders.WordPiece()
     tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
     return tokenizer
+
+
+def special_names(
+    tokens: Sequence[str], refuse: Callable[[str], ConfigError], *, allowed: int | None = None
+) -> dict[str, str]:
+    """What the vocabulary calls the special token of each role.
+
+    Args:
+      tokens: of the vocabulary.
+      refuse: makes the error of what is wrong.
+      allowed: how many of the names of ``SPECIAL_ROLES`` will do; all by default.
+
+    Raises:
+      ConfigError: as ``refuse`` makes it, when a role has none.
+    """
+    present = set(tokens)
+    accepted = {role: names[:allowed] for role, names in SPECIAL_ROLES.items()}
+    found = {
+        role: name
+        for role, names in accepted.items()
+        for name in reversed(names)
+        if name in present
+    }
+    missing = [names for role, names in accepted.items() if role not in found]
+    if not missing:
+        return found
+    remedy = f"the vocabulary has no {_listed(missing)}"
+    other_case = {token.upper(): token for token in tokens}
+    alike = [other_case[name] for name, *_ in missing if name in other_case]
+    if alike:
+        remedy += (
+            f"; it has {' '.join(alike)}, but the case matters: write them in capitals, or make "
+            "the vocabulary again without lower-casing its special tokens"
+        )
+    raise refuse(remedy)
+
+
+def _listed(missing: Sequence[Sequence[str]]) -> str:
+    """``[SEP] [MASK]``, or with other names ``[SEP] or </s>, [MASK] or <mask>``."""
+    separator = ", " if len(missing[0]) > 1 else " "
+    return separator.join(" or ".join(names) for names in missing)

@@ -15,11 +15,17 @@ from tokenizers import Tokenizer
 
 from transforms.word_scan import ID_BITS, LEAD, PUNCTUATION, SPACE, WORD
 
-__all__ = ["byte_classes", "has_word_property", "isolated_characters", "word_property_obstacle"]
+__all__ = [
+    "CHINESE_BLOCKS",
+    "byte_classes",
+    "has_word_property",
+    "isolated_characters",
+    "word_property_obstacle",
+]
 
 #: The characters that BertNormalizer sets apart (``is_chinese_char`` in the library; its third
 #: range of extensions is not the one in BERT's own code).
-_CHINESE = (
+CHINESE_BLOCKS = (
     (0x3400, 0x4DBF),
     (0x4E00, 0x9FFF),
     (0xF900, 0xFAFF),
@@ -71,7 +77,7 @@ def isolated_characters(tokenizer: Tokenizer, *, chinese: bool) -> np.ndarray:
     combining mark is reordered across them.
     """
     isolated = np.zeros(0x30000, np.uint8)
-    for first, last in _CHINESE:
+    for first, last in CHINESE_BLOCKS:
         isolated[first : last + 1] = chinese
 
     def pieces(text: str) -> list[str]:

@@ -23,6 +23,7 @@ from tests.builds import (
     write_jsonl,
     write_text,
 )
+from tests.unit.wiki_exports import export, page
 
 SETTINGS = {
     "num_shards": 3,
@@ -89,6 +90,37 @@ def test_compressed(expected, shuffled, tmp_path, name):
     assert digests(tmp_path / "out") == expected
 
 
+@pytest.mark.parametrize(
+    ("encoding", "mark", "flags"),
+    [
+        ("utf-16-le", "\ufeff", {}),
+        ("utf-32-be", "\ufeff", {}),
+        ("gb18030", "", {"encoding": "gb18030"}),
+    ],
+)
+def test_another_encoding(expected, shuffled, tmp_path, encoding, mark, flags):
+    plain = write_text(tmp_path / "plain", shuffled)
+    (tmp_path / "a").write_bytes((mark + plain.read_text(encoding="utf8")).encode(encoding))
+    build_here(tmp_path / "a", output=tmp_path / "out", **SETTINGS, **flags)
+    assert digests(tmp_path / "out") == expected
+
+
+def test_without_copies(expected, shuffled, tmp_path):
+    """Wherever the copies are, and of whatever format."""
+    some = write_jsonl(tmp_path / "a.jsonl", [*shuffled[10:], *shuffled[20:40]])
+    rest = write_text(tmp_path / "b.txt", shuffled[:30])
+    for name, files in (("one", (some, rest)), ("other", (rest, some))):
+        build_here(*files, output=tmp_path / name, deduplicate=True, **SETTINGS)
+        assert digests(tmp_path / name) == expected
+
+
+@pytest.mark.parametrize("how", [{"runner": "FnApiRunner"}, {"num_workers": 2}], ids=str)
+def test_without_copies_in_other_processes(expected, shuffled, tmp_path, how):
+    path = write_jsonl(tmp_path / "a.jsonl", [*shuffled, *shuffled[20:40]])
+    build_here(path, output=tmp_path / "out", deduplicate=True, **SETTINGS, **how)
+    assert digests(tmp_path / "out") == expected
+
+
 def test_json_lines_and_a_mix_of_formats(expected, shuffled, tmp_path):
     jsonl = write_jsonl(tmp_path / "a.jsonl", shuffled)
     build_here(jsonl, output=tmp_path / "out", **SETTINGS)
@@ -97,6 +129,20 @@ def test_json_lines_and_a_mix_of_formats(expected, shuffled, tmp_path):
     rest = write_text(tmp_path / "c.txt", shuffled[30:])
     build_here(half, rest, output=tmp_path / "mix", **SETTINGS)
     assert digests(tmp_path / "mix") == expected
+
+
+def test_exports_of_mediawiki(expected, shuffled, tmp_path):
+    pages = [page("\n\n".join(lines), title=f"T{i}") for i, lines in enumerate(shuffled)]
+    text = export(pages)
+    many = [export(pages[:9]).removesuffix("</mediawiki>\n"), *pages[9:], "</mediawiki>"]
+    for name, data in {
+        "a.xml": text.encode(),
+        "b.xml.bz2": b"".join(bz2.compress(part.encode()) for part in many),
+        "c.xml": text.encode("utf-16"),
+    }.items():
+        (tmp_path / name).write_bytes(data)
+        build_here(tmp_path / name, output=tmp_path / f"{name}.out", **SETTINGS)
+        assert digests(tmp_path / f"{name}.out") == expected
 
 
 def test_every_bundle_replayed(expected, tmp_path):
@@ -161,13 +207,55 @@ def test_other_rows_with_another_seed(expected, tmp_path):
 
 
 #: sha256 over all rows of the sample's shards, as JSON.
-ROWS = "8789d6e7c9de5da5a7ec9712c213905d0187a4f0b60f65b769121d9246745219"
+#: With long sentences split, which is the default, and as they were before there was a choice.
+ROWS = {
+    True: "d7605c2f462fc7cd0c4f015966b0ece8982ebdaf1d735b2b85d8ca8a8c5a986f",
+    False: "8789d6e7c9de5da5a7ec9712c213905d0187a4f0b60f65b769121d9246745219",
+}
 
 
-def test_the_rows_of_the_bundled_sample_are_known(tmp_path):
+@pytest.mark.parametrize("split", ROWS)
+def test_the_rows_of_the_bundled_sample_are_known(tmp_path, split):
     """Recorded once: a change of any draw or order is a change of everybody's data."""
-    build_here(CORPUS, output=tmp_path / "out", **SETTINGS)
+    settings = {} if split else {"split_long_sentences": False}
+    build_here(CORPUS, output=tmp_path / "out", **SETTINGS, **settings)
     rows = hashlib.sha256()
     for path in sorted(digests(tmp_path / "out")):
         rows.update(json.dumps(pq.read_table(tmp_path / "out" / path).to_pydict()).encode())
-    assert rows.hexdigest() == ROWS
+    assert rows.hexdigest() == ROWS[split]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {"objective": "sop"},
+        {"objective": "mlm"},
+        {"masking": "none"},
+        {"dupe_mode": "remask", "layout": "shared", "max_ngram_size": 3},
+    ],
+    ids=lambda kind: "-".join(map(str, kind.values())),
+)
+def test_every_kind_of_rows(shuffled, tmp_path, kind):
+    settings = SETTINGS | kind
+    build_here(CORPUS, output=tmp_path / "expected", **settings)
+    expected = digests(tmp_path / "expected")
+    assert len(set(expected.values())) == 2 * (3 + 1)
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for i in range(7):
+        write_text(folder / f"{i}.txt", shuffled[i::7])
+    build_here(folder, output=tmp_path / "files", **settings)
+    assert digests(tmp_path / "files") == expected
+    build_here(CORPUS, output=tmp_path / "shuffle", runner="FnApiRunner", **settings)
+    assert digests(tmp_path / "shuffle") == expected
+    build_here(
+        CORPUS,
+        output=tmp_path / "replayed",
+        beam_args=["--direct_runner_bundle_repeat=1"],
+        **settings,
+    )
+    assert digests(tmp_path / "replayed") == expected
+    alone = settings | {"max_seq_length": (128,)}
+    build_here(CORPUS, output=tmp_path / "alone", **alone)
+    for path, digest in digests(tmp_path / "alone").items():
+        assert expected[path] == digest

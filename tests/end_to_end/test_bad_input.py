@@ -7,12 +7,23 @@ import json
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pipeline.config import BuildConfig
 from pipeline.run import build
 from schemas.errors import SingleDocumentError, TooManyRejectsError
-from tests.builds import DATA, VOCAB, build_here, digests, documents_of, write_jsonl, write_text
+from tests.builds import (
+    DATA,
+    VOCAB,
+    build_here,
+    digests,
+    documents_of,
+    run_command,
+    write_jsonl,
+    write_text,
+)
 from tests.end_to_end.commands import error_line, files_of
 
 SETTINGS = {"dupe_factor": 1, "num_shards": 2, "max_reject_fraction": 0.2}
@@ -217,18 +228,18 @@ def test_a_compressed_file_that_is_cut_off(commands, tmp_path, workers, limit):
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("One. And two.\nThree.\n", "is one document"),
-        ("One.\nTwo.\n\n" * 5, "is one document"),
-        ("One.\nTwo.\n\n  One.\t\r\nTwo.\n", "is one document"),
-        ("One.\nTwo.\n\n\N{ZERO WIDTH SPACE}\n", "is one document"),
-        (" \n\n\t\n \r\n", "has no document with text"),
-        ("\N{ZERO WIDTH SPACE}\n\n\N{SOFT HYPHEN}\n", "has no document with text"),
+        ("One. And two.\nThree.\n", "is one document, and --objective=nsp needs"),
+        ("One.\nTwo.\n\n" * 5, "is one document, and --objective=nsp needs"),
+        ("One.\nTwo.\n\n  One.\t\r\nTwo.\n", "is one document, and --objective=nsp needs"),
+        ("One.\nTwo.\n\n\N{ZERO WIDTH SPACE}\n", "is one document, and --objective=nsp needs"),
+        (" \n\n\t\n \r\n", "has no document with text; nothing"),
+        ("\N{ZERO WIDTH SPACE}\n\n\N{SOFT HYPHEN}\n", "has no document with text; nothing"),
     ],
     ids=["one", "all-the-same", "the-same-but-for-space", "one-with-tokens", "blank", "no-tokens"],
 )
 def test_a_corpus_without_pairs(tmp_path, text, what):
     (tmp_path / "a.txt").write_text(text)
-    with pytest.raises(SingleDocumentError, match=f"^the corpus {what}, and --objective=nsp needs"):
+    with pytest.raises(SingleDocumentError, match=f"^the corpus {what}"):
         build_here(tmp_path / "a.txt", output=tmp_path / "out", **SETTINGS)
     assert "manifest.json" not in files_of(tmp_path / "out")
 
@@ -251,6 +262,7 @@ def test_a_corpus_where_every_document_is_one_sentence(tmp_path, capsys):
         num_workers=1,
     )
     manifest = build(config)
+    assert manifest is not None
     n = len({tuple(s) for s in sentences})
     assert manifest.counts.one_sentence_documents >= n
     assert manifest.data_sets[0].rates.not_next == 1
@@ -269,3 +281,24 @@ def test_a_healthy_corpus_is_not_warned_about(tmp_path, capsys):
     said = capsys.readouterr()
     assert "warning" not in said.out
     assert said.err == ""
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("command", ["build", "plan"])
+def test_a_table_without_the_column_is_a_wrong_flag(tmp_path, workers, command):
+    """Exit code 2, also where a worker process is the one that finds it."""
+    paths = [tmp_path / f"{name}.parquet" for name in "ab"]
+    for path in paths:
+        pq.write_table(pa.table({"body": ["A fox.", "A crow."]}), path)
+    done = run_command(
+        command,
+        *map(str, paths),
+        *FLAGS,
+        f"--vocab_file={VOCAB}",
+        f"--output={tmp_path / 'out'}",
+        f"--num_workers={workers}",
+    )
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("bert-data: error: ")
+    assert "has no column 'text'; there is 'body'; say which" in line

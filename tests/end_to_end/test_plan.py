@@ -6,15 +6,18 @@ import gzip
 import json
 import os
 
+import pyarrow as pa
 import pytest
 
 from pipeline.config import BuildConfig
 from pipeline.estimate import estimate
+from pipeline.places import find_place
 from pipeline.plan import describe, plan
 from pipeline.prepare import prepare
 from pipeline.sampling import draw_sample
 from schemas.errors import SingleDocumentError
 from tests.builds import DATA, VOCAB, build_here, documents_of, run_command, write_jsonl, write_text
+from tests.unit.tables import write_arrow, write_avro, write_parquet
 
 
 def planned(*inputs, max_bytes=None, beam_args=(), **settings):
@@ -26,7 +29,9 @@ def planned(*inputs, max_bytes=None, beam_args=(), **settings):
     prepared = prepare(config)
     sizes = {} if max_bytes is None else {"max_bytes": max_bytes}
     found = estimate(prepared, draw_sample(prepared, **sizes))
-    return found, "\n".join(describe(prepared, found, beam_args=beam_args))
+    return found, "\n".join(
+        describe(prepared, found, find_place(prepared, beam_args), beam_args=beam_args)
+    )
 
 
 @pytest.mark.parametrize("name", ["documents.jsonl", "sentences.txt"])
@@ -258,7 +263,11 @@ def test_the_warnings_of_a_build(tmp_path, large, capsys):
             ["--direct_running_mode=multi_processing", "--direct_num_workers=4"],
             "Running: this machine, Beam's multi_processing with 4 workers; ",
         ),
-        ({"runner": "FlinkRunner"}, [], "Running: Beam's FlinkRunner; "),
+        (
+            {"runner": "FnApiRunner"},
+            [],
+            "Running: FnApiRunner, workers as it has them, a shuffle by the runner; ",
+        ),
     ],
 )
 def test_how_it_would_run(settings, beam_args, text):
@@ -273,3 +282,37 @@ def test_what_was_decided(tmp_path):
     assert "1 jsonl: it begins with {" in text
     assert "sentences sentencex, language en" in text
     assert "do_lower_case=True, num_shards=2" in text
+
+
+@pytest.mark.parametrize("kind", ["parquet", "groups", "avro", "arrow"])
+def test_small_tables_are_planned_to_the_byte(tmp_path, kind):
+    path = table_of(kind, tmp_path, (DATA / "documents.jsonl").read_text(encoding="utf8"))
+    built = build_here(path, output=tmp_path / "out", num_shards=2)
+    found, text = planned(path, num_shards=2)
+    assert found.exact
+    assert found.manifest.data_sets == built.data_sets
+    assert f"1 {'parquet' if kind == 'groups' else kind}: its name ends in" in text
+
+
+@pytest.mark.parametrize("kind", ["parquet", "groups", "avro", "arrow"])
+def test_a_sample_of_a_table_stands_for_all_of_it(tmp_path, kind, large):
+    """Whether it has one row group or hundreds; of one group its first rows are read."""
+    lines = [json.dumps({"text": "\n".join(d)}) for d in large]
+    path = table_of(kind, tmp_path, "\n".join(lines) + "\n")
+    built = build_here(path, output=tmp_path / "out", num_shards=4)
+    found, _ = planned(path, num_shards=4, max_bytes=400_000)
+    assert not found.exact
+    assert found.seen["text_bytes"] < 1_500_000
+    for name in ("documents", "sentences", "tokens"):
+        assert found.totals[name] == pytest.approx(getattr(built.counts, name), rel=0.15)
+
+
+def table_of(kind, folder, lines):
+    table = pa.Table.from_pylist([json.loads(line) for line in lines.splitlines()])
+    if kind == "avro":
+        fields = [{"name": name, "type": ["null", "string"]} for name in table.schema.names]
+        return write_avro(folder / "a.avro", table.to_pylist(), fields=fields, sync_interval=20_000)
+    if kind == "arrow":
+        return write_arrow(folder / "a.arrow", table, rows=50)
+    rows = table.num_rows if kind == "parquet" else 40
+    return write_parquet(folder / "a.parquet", table, row_group_size=rows)

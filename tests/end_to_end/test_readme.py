@@ -19,6 +19,7 @@ from pipeline.flags import build_parser
 from schemas.arrow import example_schema
 from schemas.errors import RejectReason
 from tests.builds import DATA, ROOT
+from train.cli import make_parser
 
 README = (ROOT / "README.md").read_text(encoding="utf8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf8")
@@ -103,7 +104,7 @@ def test_every_block_runs_and_prints_what_is_shown(folder, demo):
         for line in block.text.splitlines():
             assert line == "..." or line in lines, f"{line}\nis not in\n{printed}"
         shown += 1
-    assert shown == 4
+    assert shown == 5
 
 
 def test_the_tree_is_complete(folder, demo):
@@ -113,10 +114,11 @@ def test_the_tree_is_complete(folder, demo):
 
 
 def test_flags_exist_and_none_is_left_out():
-    mentioned = set(re.findall(r"(?<![\w-])--([a-z][a-z_]+)", README))
-    known = {name.removeprefix("--") for name in build_parser()._option_string_actions}
-    # Of pip and gzip, of the command itself.
-    assert mentioned - known == {"stdout", "debug"}
+    mentioned = set(re.findall(r"(?<![\w-])--(?:no-)?([a-z][a-z_]+)", README))
+    parsers = build_parser(), make_parser()
+    known = {name.removeprefix("--") for each in parsers for name in each._option_string_actions}
+    # Of pip and gzip, of the command itself, of bert-data check.
+    assert mentioned - known == {"stdout", "debug", "corpus", "max_violations"}
     assert {field.name for field in dataclasses.fields(BuildConfig)} - mentioned == {"input"}
 
 
@@ -130,7 +132,7 @@ def table(first_column: str) -> dict[str, list[str]]:
 def test_defaults_are_right():
     config = BuildConfig(input=("a",), vocab_file="b", output="c", max_seq_length=(128, 512))
     rows = table("flag")
-    assert len(rows) == 11
+    assert len(rows) == 16
     for flag, (_, ours) in rows.items():
         value = getattr(BuildConfig(input=("a",), vocab_file="b", output="c"), flag[2:])
         if isinstance(value, tuple):

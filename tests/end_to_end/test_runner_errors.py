@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runners.errors import translated
-from schemas.errors import BuildError, SingleDocumentError, TooManyRejectsError
+from schemas.errors import BuildError, MissingColumnError, SingleDocumentError, TooManyRejectsError
 from tests.builds import DATA, VOCAB, run_command
 from tests.end_to_end.commands import error_line, files_of
 
@@ -67,6 +67,26 @@ def test_what_goes_wrong_during_a_run_is_one_line(commands, tmp_path, failure, w
     done = commands.build(corpus, tmp_path / "out", *flags, before=before).wait()
     assert done.code == code
     assert error_line(done).endswith(says.format(corpus=corpus))
+    assert not files_of(tmp_path / "out")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_package_that_the_language_of_a_record_needs_is_named(commands, tmp_path, workers):
+    pytest.importorskip("choppa")
+    corpus = tmp_path / "a.jsonl"
+    corpus.write_text('{"text": "One. Two.", "lang": "en"}\n{"text": "a b", "lang": "th"}\n' * 9)
+    before = (
+        "import importlib.util; find = importlib.util.find_spec\n"
+        "importlib.util.find_spec = lambda name, *rest: (\n"
+        "    None if name in ('pycrfsuite', 'pythainlp') else find(name, *rest))"
+    )
+    flags = ["--sentence_splitter=best", f"--num_workers={workers}"]
+    done = commands.build(corpus, tmp_path / "out", *flags, before=before).wait()
+    assert done.code == 2
+    assert error_line(done) == (
+        "--sentence_splitter='best': needs a package that is not installed: "
+        'pip install "bert-data[thai]"'
+    )
     assert not files_of(tmp_path / "out")
 
 
@@ -145,6 +165,11 @@ Traceback (most recent call last):
             "schemas.errors.SingleDocumentError: is one document",
             SingleDocumentError,
             "is one document",
+        ),
+        (
+            "schemas.errors.MissingColumnError: a.parquet has no column 'text'",
+            MissingColumnError,
+            "a.parquet has no column 'text'",
         ),
         ("schemas.errors.BuildError: it's over", BuildError, "it's over"),
         (

@@ -9,27 +9,20 @@ import pytest
 
 pytest.importorskip("torch", reason="the trainer needs torch: pip install bert-data[train]")
 
-import torch
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer, BertForPreTraining, BertForSequenceClassification, pipeline
 
-import train.train as trainer
 from schemas.errors import ConfigError
 from tests.builds import DATA, build_here
+from tests.end_to_end import train_runs
 from train.cli import main
 from train.config import TrainConfig
 from train.data import PretrainingDataset
 from train.evaluation import evaluate
+from train.metrics import WRITTEN
 from train.train import train
 
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """Several test processes share the cores, and torch's threads wait for each other busily."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +39,8 @@ def data_set(tmp_path_factory):
 
 
 def configure(data_set, output, **settings) -> TrainConfig:
-    values = {"steps": 6, "batch_size": 8, "learning_rate": 1e-3, "save_checkpoints_steps": 2}
-    return TrainConfig(data=str(data_set), output=str(output), **(values | settings))
+    values = {"model": "tiny", "steps": 6, "save_checkpoints_steps": 2}
+    return train_runs.configure(data_set, output, **(values | settings))
 
 
 @pytest.fixture(scope="module")
@@ -69,40 +62,30 @@ def test_the_loss_on_the_sample_comes_down(data_set, tmp_path):
 def test_a_resumed_run_has_the_same_losses(data_set, trained, tmp_path, monkeypatch, capsys, stop):
     output, whole = trained
     assert whole.first_step == 0
-    update = trainer._update
-
-    def killed(*args, step, **keywords):
-        if step == stop:
-            raise KeyboardInterrupt
-        return update(*args, step=step, **keywords)
-
-    monkeypatch.setattr(trainer, "_update", killed)
-    flags = "--steps 6 --batch_size 8 --learning_rate 1e-3 --save_checkpoints_steps 2"
     here = tmp_path / "model"
+    flags = "--steps 6 --batch_size 8 --learning_rate 1e-3 --save_checkpoints_steps 2"
     command = [str(data_set), "--output", str(here), *flags.split()]
-    assert main(command) == 130
+    with monkeypatch.context() as patch:
+        train_runs.stop_at(patch, stop)
+        assert main(command) == 130
     assert "--resume goes on" in capsys.readouterr().err
     assert not (here / "config.json").exists()
-    monkeypatch.setattr(trainer, "_update", update)
     resumed = train(configure(data_set, here, resume=True))
-    assert resumed.first_step == stop // 2 * 2
-    assert resumed.losses == whole.losses[resumed.first_step :]  # to the bit
-    assert resumed.evaluation == whole.evaluation
-    weights = "model.safetensors"
-    assert (here / weights).read_bytes() == (output / weights).read_bytes()
+    train_runs.check_goes_on(whole, resumed, output, here, first=stop // 2 * 2)
 
 
 def test_only_whole_checkpoints_count_and_the_last_is_kept(data_set, trained, tmp_path):
     output = tmp_path / "model"
     shutil.copytree(trained[0], output)
     names = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
-    assert {p.name for p in output.iterdir()} == names | {"checkpoint-6"}
+    names |= WRITTEN | {"checkpoint-4", "checkpoint-6"}
+    assert {p.name for p in output.iterdir()} == names
     half = output / ".checkpoint-7.tmp"
     half.mkdir()
     (half / "training_state.pt").write_text("half of it")
     again = train(configure(data_set, output, resume=True))
     assert (again.first_step, again.losses) == (6, [])
-    assert {p.name for p in output.iterdir()} == names | {"checkpoint-6"}
+    assert {p.name for p in output.iterdir()} == names
 
 
 def test_nothing_is_written_over_and_settings_do_not_change_on_the_way(data_set, trained, tmp_path):
@@ -150,18 +133,20 @@ def test_the_tokenizer_gives_the_ids_of_the_data(data_set, trained):
 
 def test_evaluation_is_that_of_the_loaded_model_on_held_out_rows(data_set, trained):
     output, report = trained
-    dataset = PretrainingDataset(data_set, batch_size=7, split="validation")
+    dataset = PretrainingDataset(data_set, batch_size=9, split="validation")
     model = BertForPreTraining.from_pretrained(output)
     found = evaluate(model, dataset)
     assert len(dataset) < 100  # all of them, so that the size of a batch makes no difference
     assert found == pytest.approx(report.evaluation, abs=1e-5)
     assert 5 < found.masked_lm_loss < 8.5
     assert 0 <= found.masked_lm_accuracy < 0.3
+    assert found.next_sentence_accuracy is not None
     assert 0.3 < found.next_sentence_accuracy < 0.7
+    assert found.perplexity == pytest.approx(math.exp(found.masked_lm_loss))
 
 
 def test_a_loss_that_is_no_number_ends_the_run(data_set, tmp_path, capsys):
-    flags = "--steps 50 --batch_size 4 --warmup_steps 0 --learning_rate 1e30 --log_every 1"
+    flags = "--steps 50 --batch_size 4 --warmup_steps 0 --learning_rate 1e15 --log_every 1"
     output = tmp_path / "model"
     assert main([str(data_set), "--output", str(output), *flags.split()]) == 1
     assert "give a smaller --learning_rate" in capsys.readouterr().err
@@ -175,12 +160,21 @@ def test_the_command_says_how_far_it_is(data_set, tmp_path, capfd):
     stdout, stderr = capfd.readouterr()
     assert stderr == ""
     lines = stdout.splitlines()
-    assert "seq32/train" in lines[0]
-    assert [line.partition(":")[0] for line in lines[1:4]] == [
+    assert lines[0].startswith("BERT of 1 x 64: ")
+    assert "4 steps of 4 rows of seq32/train" in lines[1]
+    guess = math.log(3637)
+    parts = (
+        f"{guess + math.log(2):.4f} (masked tokens {guess:.4f}, next sentence 0.6931); a model of"
+    )
+    assert lines[2].startswith(f"A blind guess has loss {parts} token frequencies alone has loss ")
+    assert [line.partition(":")[0] for line in lines[3:6]] == [
         "step 1 of 4",
         "step 2 of 4",
         "step 4 of 4",
     ]
-    assert "tokens/s, 0:00 left" in lines[3]
-    assert lines[4].startswith("step 4: validation: masked tokens: loss ")
+    assert "tokens/s, 0:00 left" in lines[5]
+    assert lines[6].startswith("step 4: validation: masked tokens: loss ")
+    assert lines[7].startswith("Predictions on held-out rows")
+    assert all("{" in line for line in lines[8:11])
+    assert (output / "predictions.txt").read_text().splitlines() == lines[7:11]
     assert (output / "config.json").exists()

@@ -126,7 +126,9 @@ class _RecordedError(Exception):
     pass
 
 
-@pytest.mark.parametrize("name", ["DirectRunner", "FlinkRunner", "apache_beam.runners.X"])
+@pytest.mark.parametrize(
+    "name", ["DirectRunner", "apache_beam.runners.direct.direct_runner.BundleBasedDirectRunner"]
+)
 def test_another_runner_is_beams_business(tmp_path, monkeypatch, name):
     def pipeline(options):
         raise _RecordedError(options)

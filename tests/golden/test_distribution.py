@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 from schemas.arrow import token_batch
-from transforms.documents import canonical_text
-from transforms.examples import ExampleOptions, ExampleStream, SpecialTokens, gather_block
+from transforms.canonical import canonical_text
+from transforms.examples import ExampleOptions, ExampleStream, SpecialTokens
 from transforms.sentences import split_batch
+from transforms.token_blocks import gather_block
 from transforms.tokenization import tokenize_batch
 from transforms.vocabulary import load_tokenizer
 

@@ -105,6 +105,43 @@ def test_spilling_holds_a_bounded_number_of_tokens(documents, tmp_path, monkeypa
     assert sorted(row["key"] for row in rows) == sorted(key_of(d) for d in documents)
 
 
+def with_marks(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same documents, each with marks by which it can be told."""
+    marks = [[i % 2 for i in range(sum(map(len, sentences)))] for sentences in batch[1].to_pylist()]
+    schema = token_batch(VOCAB_SIZE, word_marks=True)
+    return pa.record_batch([*batch.columns, pa.array(marks, schema.field(2).type)], schema=schema)
+
+
+@pytest.mark.parametrize("with_files", [False, True])
+def test_marks_of_words_travel_with_their_documents(documents, with_files, tmp_path):
+    layout = BlockLayout(random_seed=3, num_shards=40)
+    schema = token_batch(VOCAB_SIZE, word_marks=True)
+    few = with_marks(batch_of(documents[:30]))
+    expected = sorted(few.to_pylist(), key=lambda row: row["key"])
+
+    def check(found):
+        assert len(found) == 40
+        batches = [batch for _, of_block in found for batch in of_block]
+        assert all(batch.schema == schema for batch in batches)
+        rows = [row for batch in batches for row in batch.to_pylist()]
+        assert sorted(rows, key=lambda row: row["key"]) == expected
+
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        grouped = (
+            pipeline
+            | beam.Create([0, 10, 20])
+            | beam.Map(lambda start: few.slice(start, 10)).with_output_types(pa.RecordBatch)
+            | GroupIntoBlocks(
+                layout,
+                vocab_size=VOCAB_SIZE,
+                word_marks=True,
+                spill_dir=str(tmp_path) if with_files else None,
+            )
+            | beam.MapTuple(lambda block, batches: (block, list(batches)))
+        )
+        assert_that(grouped, check)
+
+
 def test_a_spilled_range_is_read_by_itself(documents, tmp_path):
     layout = BlockLayout(random_seed=3, num_shards=5)
     ranges = spill([batch_of(documents), batch_of(documents[:7])], layout, str(tmp_path))
@@ -125,9 +162,10 @@ def test_a_lost_spill_file_is_named(tmp_path):
         SpilledRange(gone, 0, 10).read()
 
 
-def test_shuffled_elements_are_small():
+@pytest.mark.parametrize("marked", [False, True])
+def test_shuffled_elements_are_small(marked):
     documents = random_documents(np.random.default_rng(2), count=400, sentences=200)
-    batch = batch_of(documents)
+    batch = with_marks(batch_of(documents)) if marked else batch_of(documents)
     assert batch.nbytes > 1.5 * blocks.SHUFFLE_ELEMENT_BYTES
     layout = BlockLayout(random_seed=3, num_shards=1)
     pieces = list(blocks._SplitForShuffle(layout).process(batch))

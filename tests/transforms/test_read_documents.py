@@ -17,7 +17,8 @@ from schemas.arrow import DOCUMENT_BATCH
 from schemas.errors import ConfigError
 from transforms.coders import ArrowBatchCoder
 from transforms.documents import ReadDocuments
-from transforms.inputs import list_inputs, plan_reads
+from transforms.inputs import list_inputs
+from transforms.read_tasks import plan_reads
 
 
 def batch_of(*texts: str) -> pa.RecordBatch:
@@ -48,7 +49,7 @@ def test_documents_rejects_and_counters(corpus):
         assert (row["reason"], row["excerpt"]) == ("broken_json", "broken")
 
     pipeline = beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions([]))
-    documents, rejects = pipeline | "ReadDocuments" >> ReadDocuments(tasks)
+    documents, rejects, _ = pipeline | "ReadDocuments" >> ReadDocuments(tasks)
     assert_that(documents, check_documents, label="Documents")
     assert_that(rejects, check_rejects, label="Rejects")
     result = pipeline.run()
@@ -66,7 +67,7 @@ def test_no_tasks_no_documents():
         assert batches == []
 
     with beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions([])) as pipeline:
-        documents, rejects = pipeline | "ReadDocuments" >> ReadDocuments(())
+        documents, rejects, _ = pipeline | "ReadDocuments" >> ReadDocuments(())
         assert_that(documents, check, label="Documents")
         assert_that(rejects, check, label="Rejects")
 
@@ -85,7 +86,7 @@ def test_the_tasks_are_dealt_out_to_the_workers(corpus):
 def test_the_coder_of_both_outputs_is_arrow(corpus):
     tasks, _ = corpus
     pipeline = beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions([]))
-    documents, rejects = pipeline | "ReadDocuments" >> ReadDocuments(tasks)
+    documents, rejects, _ = pipeline | "ReadDocuments" >> ReadDocuments(tasks)
     for collection in (documents, rejects):
         assert collection.element_type is pa.RecordBatch
         coder = beam.coders.registry.get_coder(collection.element_type)
@@ -94,10 +95,12 @@ def test_the_coder_of_both_outputs_is_arrow(corpus):
     for transform in proto.components.transforms.values():
         if transform.unique_name != "ReadDocuments/ReadTasks":
             continue
-        for output in transform.outputs.values():
+        for name, output in transform.outputs.items():
+            if name == "counts":
+                continue
             coder_id = proto.components.pcollections[output].coder_id
             assert b"ArrowBatchCoder" in proto.components.coders[coder_id].spec.payload
-        assert len(transform.outputs) == 2
+        assert len(transform.outputs) == 3
 
 
 def test_batches_are_never_pickled(corpus, monkeypatch):
@@ -113,7 +116,7 @@ def test_batches_are_never_pickled(corpus, monkeypatch):
     with pytest.raises(AssertionError, match="is pickled"):
         pickle.dumps(batch_of("guarded"))
     with beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions([])) as pipeline:
-        documents, _ = pipeline | "ReadDocuments" >> ReadDocuments(tasks)
+        documents, _, _ = pipeline | "ReadDocuments" >> ReadDocuments(tasks)
         _ = (
             documents
             | "Key"

@@ -20,6 +20,7 @@ from schemas.arrow import KEY_BYTES, SENTENCE_BATCH, token_batch
 from transforms.tokenization import Encoder, TokenizeSentences, tokenize_batch
 from transforms.vocabulary import Vocabulary, load_tokenizer
 from transforms.word_cache import PlainEncoder, WordCache
+from transforms.word_segments import WordMarker
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -106,6 +107,30 @@ def test_how_documents_are_batched_does_not_show(vocabulary):
         assert pa.concat_arrays(parts).to_pylist() == whole.to_pylist()
 
 
+@pytest.mark.parametrize("segmenter", ["none", "jieba"])
+def test_marks_lie_beside_the_ids(vocabulary, segmenter):
+    """An item for each token, sentences without a token left out; the ids are the same."""
+    documents = [*DOCUMENTS, *sample()]
+    batch, encoder = batch_of(documents), Encoder.of(vocabulary)
+    marker = WordMarker.of(vocabulary, segmenter)
+    tokens = tokenize_batch(batch, encoder, word_marks=marker)
+    tokens.validate(full=True)
+    assert tokens.schema == token_batch(vocabulary.vocab_size, word_marks=True)
+    plain = tokenize_batch(batch, encoder)
+    assert tokens.select(["key", "sentences"]).equals(plain)
+    rows = zip(plain["sentences"].to_pylist(), tokens["continues_word"].to_pylist(), strict=True)
+    for sentences, marks in rows:
+        assert len(marks) == sum(map(len, sentences))
+        if segmenter == "none":
+            assert marks == [int(vocabulary.is_subword[i]) for ids in sentences for i in ids]
+    joined = sum(map(sum, tokens["continues_word"].to_pylist()))
+    assert joined > 100
+    for start, length in ((0, 3), (1, 1), (5, 10), (len(documents) - 1, 1), (3, 0)):
+        part = tokenize_batch(batch.slice(start, length), Encoder(vocabulary), word_marks=marker)
+        part.validate(full=True)
+        assert part.to_pylist() == tokens.slice(start, length).to_pylist()
+
+
 def test_wide_ids(tmp_path):
     specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     path = tmp_path / "vocab.txt"
@@ -137,15 +162,18 @@ def test_a_process_has_one_encoder_a_vocabulary(vocabulary):
     assert Encoder.of(copy) is encoders[0]
 
 
-def test_the_step(vocabulary):
+@pytest.mark.parametrize("word_marks", [False, True])
+def test_the_step(vocabulary, word_marks):
     documents = [*DOCUMENTS, *sample()]
     batches = [batch_of(documents[:4]), batch_of(documents[4:], first=4).slice(0)]
     pipeline = beam.Pipeline(runner=FnApiRunner())
-    tokens = pipeline | beam.Create(batches) | TokenizeSentences(vocabulary)
+    step = TokenizeSentences(vocabulary, word_marks=word_marks, word_segmenter="jieba")
+    tokens = pipeline | beam.Create(batches) | step
+    schema = token_batch(vocabulary.vocab_size, word_marks=word_marks)
     wanted = expected(vocabulary, documents)
 
     def check(found: list[pa.RecordBatch]) -> None:
-        assert all(batch.schema == token_batch(vocabulary.vocab_size) for batch in found)
+        assert all(batch.schema == schema for batch in found)
         rows = sorted(
             (row["key"], row["sentences"]) for batch in found for row in batch.to_pylist()
         )

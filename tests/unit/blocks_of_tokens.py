@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from schemas.arrow import token_batch
-from transforms.examples import ExampleOptions, SpecialTokens, TokenBlock, gather_block
+from transforms.examples import ExampleOptions, SpecialTokens
+from transforms.token_blocks import TokenBlock, gather_block
 
 #: [PAD] [UNK] [CLS] [SEP] [MASK] are 0 to 4; from 500 on, every fifth entry continues a word.
 VOCAB_SIZE = 1000

@@ -17,7 +17,13 @@ from pipeline.cli import COMMANDS, main
 from pipeline.config import BuildConfig
 from pipeline.flags import UsageError, build_parser, parse_build
 from pipeline.settings import Switch
-from schemas.errors import BuildError, ConfigError, SingleDocumentError, TooManyRejectsError
+from schemas.errors import (
+    BuildError,
+    ConfigError,
+    MissingColumnError,
+    SingleDocumentError,
+    TooManyRejectsError,
+)
 
 NEEDED = ["--input", "a.txt", "--vocab_file", "vocab.txt", "--output", "out"]
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,25 +39,51 @@ VALUES: dict[str, tuple[str, Any]] = {
     "text_field": ("body", "body"),
     "id_field": ("key", "key"),
     "language_field": ("l", "l"),
+    "split": ("train", "train"),
     "document_separator": ("---", "---"),
     "max_document_bytes": ("1000", 1000),
+    "min_document_chars": ("20", 20),
+    "encoding": ("latin-1", "latin-1"),
     "language": ("de", "de"),
     "sentence_splitter": ("none", "none"),
     "max_seq_length": ("64", (64,)),
     "short_seq_prob": ("0", 0.0),
     "dupe_factor": ("10", 10),
     "random_seed": ("0", 0),
-    "objective": ("nsp", "nsp"),
+    "reference_groups": ("file", "file"),
+    "objective": ("mlm", "mlm"),
+    "dupe_mode": ("remask", "remask"),
+    "not_next_share": ("0.25", 0.25),
+    "single_segment": ("drop", "drop"),
+    "mlm_packing": ("document", "document"),
+    "max_ngram_size": ("3", 3),
+    "mask_per": ("word", "word"),
+    "mask_token_share": ("0.7", 0.7),
+    "random_token_share": ("0.2", 0.2),
+    "kept_token_share": ("0", 0.0),
+    "layout": ("shared", "shared"),
     "validation_fraction": ("0.01", 0.01),
-    "masking": ("static", "static"),
+    "masking": ("none", "none"),
     "masked_lm_prob": ("1e-2", 0.01),
     "max_predictions_per_seq": ("19", (19,)),
     "random_tokens": ("all", "all"),
+    "word_segmenter": ("jieba", "jieba"),
     "num_shards": ("4", 4),
     "num_workers": ("3", 3),
     "max_reject_fraction": ("1", 1.0),
     "temp_dir": ("t", "t"),
     "runner": ("FlinkRunner", "FlinkRunner"),
+    "shuffle": ("runner", "runner"),
+}
+
+#: Flags that have to go with one.
+WITH = {
+    "document_separator": ["--format=prose"],
+    "layout": ["--dupe_mode=remask"],
+    "reference_groups": ["--exact_reference"],
+    "mask_token_share": ["--random_token_share=0.2"],
+    "random_token_share": ["--mask_token_share=0.7"],
+    "kept_token_share": ["--random_token_share=0.2"],
 }
 
 
@@ -67,12 +99,10 @@ def parse(*flags: str) -> BuildConfig:
 def test_every_flag_has_its_effect_in_every_spelling(name, hyphens, equals):
     text, value = VALUES[name]
     flag = "--" + (name.replace("_", "-") if hyphens else name)
-    if name == "document_separator":
-        if not equals:
-            return  # a value that starts with a dash needs the equals sign, as its help says
-        flags = ["--format=prose", f"{flag}={text}"]
-    else:
-        flags = [f"{flag}={text}"] if equals else [flag, text]
+    if name == "document_separator" and not equals:
+        return  # a value that starts with a dash needs the equals sign, as its help says
+    flags = [f"{flag}={text}"] if equals else [flag, text]
+    flags += WITH.get(name, [])
     given = [] if name == "input" else ["--input", "a.txt"]
     config, _ = parse_build([*given, "--vocab_file", "vocab.txt", "--output", "out", *flags])
     assert getattr(config, name) == value
@@ -117,7 +147,7 @@ def test_several_values():
         ("--max_seq_length=128,", "--max_seq_length='': must be"),
         ("--max_seq_length=128,4", "--max_seq_length=4: must be"),
         ("--format=csv", "--format='csv': must be one of auto, text, prose, jsonl"),
-        ("--runner=-", "--runner='-': must be local or the name of one of Beam's runners"),
+        ("--runner=-", "--runner='-': must be local or the name of a runner"),
         ("--input=", "--input='': must be"),
     ],
 )
@@ -271,6 +301,7 @@ def fake_commands(monkeypatch):
         (ConfigError("output", "out", "is not empty"), 2, "--output='out': is not empty"),
         (TooManyRejectsError("5 of 9 refused"), 3, "5 of 9 refused"),
         (SingleDocumentError("the corpus is one document"), 2, "the corpus is one document"),
+        (MissingColumnError("has no column 'text'"), 2, "has no column 'text'"),
         (BuildError("no\n documents"), 1, "no documents"),
         (OSError(28, "No space left on device"), 1, "OSError: [Errno 28] No space left on device"),
         (BrokenPipeError(32, "Broken pipe"), 1, "BrokenPipeError: "),
@@ -336,7 +367,7 @@ def test_help_version_and_unknown_commands(capsys):
     assert main(["biuld"]) == 2
     assert "no such command: biuld; did you mean build?" in capsys.readouterr().err
     assert main(["frobnicate"]) == 2
-    assert "there are build, plan, show" in capsys.readouterr().err
+    assert "there are build, plan, documents, show" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["build", "plan"])
@@ -420,3 +451,20 @@ def test_a_reader_that_has_gone_is_no_error_message(argv):
     os.close(writer)
     assert found.stderr == b""
     assert found.returncode in (0, 1)  # argparse swallows it itself
+
+
+def test_a_file_never_says_what_becomes_of_other_files(tmp_path):
+    config = BuildConfig(
+        input=("a.txt",), vocab_file="vocab.txt", output="out", overwrite=True, dupe_factor=7
+    )
+    path = tmp_path / "config.json"
+    path.write_text(config.to_json())
+    manifest = tmp_path / "manifest.json"
+    manifest.write_text(
+        json.dumps({"schema_version": 1, "configuration": json.loads(config.to_json())})
+    )
+    for file in (path, manifest):
+        found, _ = parse_build(["--config", str(file)])
+        assert (found.overwrite, found.resume, found.dupe_factor) == (False, False, 7)
+        assert parse_build(["--config", str(file), "--overwrite"])[0].overwrite
+        assert parse_build(["--config", str(file), "--resume"])[0].resume

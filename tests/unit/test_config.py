@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.config import BuildConfig, default_predictions
+from pipeline.combinations import default_predictions
+from pipeline.config import BuildConfig
 from pipeline.settings import Setting
 from schemas.errors import ConfigError
 
@@ -30,16 +31,39 @@ BAD: dict[str, list[Any]] = {
     "text_field": [*NOT_TEXT, None],
     "id_field": [*NOT_TEXT, None],
     "language_field": [*NOT_TEXT, None],
+    "split": NOT_TEXT,
     "document_separator": [*NOT_TEXT, " ", "--- ", "a\nb", "\n\n"],
     "max_document_bytes": [*NOT_WHOLE, 0, 2**31],
+    "min_document_chars": [*NOT_WHOLE, 2**31],
+    "encoding": [*NOT_TEXT, None],
+    "deduplicate": [*NOT_A_SWITCH, None],
+    "strict": [*NOT_A_SWITCH, None],
+    "shuffle": [*NOT_TEXT, None, "disk"],
+    "shared_files": [*NOT_A_SWITCH, None],
+    "wait": [*NOT_A_SWITCH, None],
     "language": [*NOT_TEXT, None, "english", "e", "en ", "en-", "12"],
     "sentence_splitter": [*NOT_TEXT, None, "punkt"],
     "do_lower_case": NOT_A_SWITCH,
     "max_seq_length": [(), 128, "128", None, (128, 128)],
-    "short_seq_prob": [*NOT_A_NUMBER, 1.1, 2],
+    "short_seq_prob": [*[bad for bad in NOT_A_NUMBER if bad is not None], 1.1, 2],
     "dupe_factor": [*NOT_WHOLE, 0],
     "random_seed": [*NOT_WHOLE, 2**63],
-    "objective": [*NOT_TEXT, None, "mlm"],
+    "exact_reference": [*NOT_A_SWITCH, None],
+    "reference_groups": [*NOT_TEXT, None, "both"],
+    "dupe_mode": [*NOT_TEXT, None, "both"],
+    "objective": [*NOT_TEXT, None, "electra"],
+    "not_next_share": [*NOT_A_NUMBER, 1.1],
+    "single_segment": [*NOT_TEXT, None, "random"],
+    "split_long_sentences": NOT_A_SWITCH,
+    "mlm_packing": [*NOT_TEXT, None, "half"],
+    "sep_between_documents": [*NOT_A_SWITCH, None],
+    "drop_last": [*NOT_A_SWITCH, None],
+    "max_ngram_size": [*NOT_WHOLE, 0, 17],
+    "mask_per": [*NOT_TEXT, None, "row"],
+    "mask_token_share": [*NOT_A_NUMBER, 1.1],
+    "random_token_share": [*NOT_A_NUMBER, 1.1],
+    "kept_token_share": [*NOT_A_NUMBER, 1.1],
+    "layout": [*NOT_TEXT, None, "both"],
     "validation_fraction": [*NOT_A_NUMBER, 1.0, 1],
     "provenance": [*NOT_A_SWITCH, None],
     "masking": [*NOT_TEXT, None, "dynamic"],
@@ -47,6 +71,7 @@ BAD: dict[str, list[Any]] = {
     "max_predictions_per_seq": [20, "20", None],
     "do_whole_word_mask": [*NOT_A_SWITCH, None],
     "random_tokens": [*NOT_TEXT, None, "none"],
+    "word_segmenter": [*NOT_TEXT, None, "pkuseg"],
     "num_shards": [True, 1.0, "1", math.nan, -1, 0, 100_000],
     "overwrite": [*NOT_A_SWITCH, None],
     "resume": [*NOT_A_SWITCH, None],
@@ -72,10 +97,18 @@ GOOD: dict[str, tuple[Any, Any]] = {
     "text_field": ("body", "content"),
     "id_field": ("key", "url"),
     "language_field": ("language", "l"),
+    "split": ("train", "test"),
     "document_separator": ("---", "* * *"),
     "max_document_bytes": (1, 1 << 20),
-    "language": ("de", "pt-BR"),
-    "sentence_splitter": ("sentencex", "none"),
+    "min_document_chars": (1, 100),
+    "encoding": ("latin-1", "auto"),
+    "deduplicate": (True, True),
+    "strict": (True, True),
+    "shuffle": ("files", "runner"),
+    "shared_files": (True, True),
+    "wait": (False, False),
+    "language": ("auto", "pt-BR"),
+    "sentence_splitter": ("best", "none"),
     "do_lower_case": (True, False),
     "max_seq_length": ((512,), (64,)),
     "short_seq_prob": (0.0, 1.0),
@@ -85,6 +118,24 @@ GOOD: dict[str, tuple[Any, Any]] = {
     "masked_lm_prob": (0.2, 1e-6),
     "max_predictions_per_seq": ((19,), (1,)),
     "random_tokens": ("all", "all"),
+    "exact_reference": (True, True),
+    "reference_groups": ("file", "file"),
+    "word_segmenter": ("jieba", "jieba"),
+    "dupe_mode": ("remask", "remask"),
+    "objective": ("sop", "mlm"),
+    "masking": ("none", "none"),
+    "not_next_share": (0.25, 0.0),
+    "single_segment": ("drop", "drop"),
+    "split_long_sentences": (False, False),
+    "mlm_packing": ("document", "document"),
+    "sep_between_documents": (True, True),
+    "drop_last": (True, True),
+    "max_ngram_size": (3, 16),
+    "mask_per": ("word", "ngram"),
+    "layout": ("shared", "shared"),
+    "mask_token_share": (0.6, 0.5),
+    "random_token_share": (0.3, 0.2),
+    "kept_token_share": (0.3, 0.2),
     "num_shards": (1, 99_999),
     "num_workers": (1, 64),
     "max_reject_fraction": (0.0, 1.0),
@@ -95,14 +146,26 @@ GOOD: dict[str, tuple[Any, Any]] = {
     "overwrite": (True, True),
     "resume": (True, True),
 }
-#: Fields with one allowed value so far.
-SINGLE = {"objective", "masking"}
+#: Fields that need others to go with them.
+TOGETHER: dict[str, dict[str, Any]] = {
+    "document_separator": {"format": "prose"},
+    "layout": {"dupe_mode": "remask"},
+    "reference_groups": {"exact_reference": True},
+}
+_SHARES = ("mask_token_share", "random_token_share", "kept_token_share")
 
 
 def make(**changes: Any) -> BuildConfig:
-    if "document_separator" in changes:
-        changes = {"format": "prose", **changes}
+    for name in set(changes) & set(TOGETHER):
+        changes = TOGETHER[name] | changes
+    if len(given := [n for n in _SHARES if n in changes]) == 1 and _is_share(changes[given[0]]):
+        others = [n for n in _SHARES if n not in given]
+        changes |= dict.fromkeys(others, (1 - changes[given[0]]) / 2)
     return BuildConfig(**(NEEDED | changes))
+
+
+def _is_share(value: Any) -> bool:
+    return type(value) is float and 0 <= value <= 1
 
 
 def fingerprint(config: BuildConfig) -> str:
@@ -111,7 +174,7 @@ def fingerprint(config: BuildConfig) -> str:
 
 def test_the_tables_of_this_test_are_complete():
     assert set(BAD) == set(FIELDS)
-    assert set(GOOD) | SINGLE == set(FIELDS)
+    assert set(GOOD) == set(FIELDS)
 
 
 @pytest.mark.parametrize(("name", "value"), [(n, v) for n, vs in BAD.items() for v in vs])
@@ -173,9 +236,12 @@ def test_the_fingerprint_covers_tokenizer_and_shards():
 def test_the_fingerprint_is_the_same_in_every_release():
     """It is in manifests: whoever changes it on purpose changes it here."""
     assert make().fingerprint(tokenizer_digest="d", num_shards=7) == EXPECTED_FINGERPRINT
+    before = make(split_long_sentences=False)  # as all were before there was a choice
+    assert before.fingerprint(tokenizer_digest="d", num_shards=7) == FIRST_FINGERPRINT
 
 
-EXPECTED_FINGERPRINT = "e5ab63781bdd6848be9d17524b44be29162112e9c73df7c2d9a963440e9a1fc8"
+EXPECTED_FINGERPRINT = "6fdc00596fd050e06aa3bb7364fa31b8ff2ec6ecd2089767689d49c72b2ddbb7"
+FIRST_FINGERPRINT = "e5ab63781bdd6848be9d17524b44be29162112e9c73df7c2d9a963440e9a1fc8"
 
 
 def test_equal_numbers_have_equal_fingerprints():
@@ -277,3 +343,57 @@ def test_every_field_says_what_it_is_for():
         assert setting.kind.allowed
         # None and () mean something that only words can say.
         assert setting.default or field.default not in (None, ())
+
+
+def test_shares_have_to_add_up():
+    make(mask_token_share=0.5, random_token_share=0.3, kept_token_share=0.2)
+    with pytest.raises(ConfigError, match=r"--mask_token_share=0\.5: .* the sum is 0\.7"):
+        BuildConfig(**NEEDED, mask_token_share=0.5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"layout": "shared"}, "--layout='shared': .*give --dupe_mode remask"),
+        (
+            {"layout": "shared", "dupe_mode": "remask", "masking": "none"},
+            "--layout='shared': stores masks",
+        ),
+        ({"masking": "none", "dupe_mode": "remask"}, "--dupe_mode='remask': .*--dupe_factor 1"),
+        (
+            {"layout": "shared", "dupe_mode": "remask", "dupe_factor": 101},
+            "--dupe_factor=101: .*100 passes",
+        ),
+    ],
+)
+def test_settings_that_contradict_each_other(changes, words):
+    with pytest.raises(ConfigError, match=words):
+        BuildConfig(**(NEEDED | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"single_segment": "drop"}, "single_segment"),
+        ({"mlm_packing": "document", "objective": "sop"}, "mlm_packing"),
+        ({"drop_last": True}, "drop_last"),
+        ({"sep_between_documents": True}, "sep_between_documents"),
+        (
+            {"sep_between_documents": True, "objective": "mlm", "mlm_packing": "document"},
+            "sep_between_documents",
+        ),
+        ({"not_next_share": 0.3, "objective": "mlm"}, "not_next_share"),
+        ({"mask_per": "word"}, "mask_per"),
+        ({"mask_per": "ngram", "do_whole_word_mask": True}, "mask_per"),
+        ({"dupe_mode": "remask", "dupe_factor": 1}, "dupe_mode"),
+    ],
+)
+def test_a_setting_without_effect_is_said_to_have_none(changes, name):
+    (warning,) = make(**changes).warnings()
+    assert warning.startswith(f"--{name}={changes[name]} has no effect: ")
+
+
+def test_short_rows_are_for_pairs_unless_asked_for():
+    assert make().short_seq_prob == make(objective="sop").short_seq_prob == 0.1
+    assert make(objective="mlm").short_seq_prob == 0.0
+    assert make(objective="mlm", short_seq_prob=0.2).short_seq_prob == 0.2

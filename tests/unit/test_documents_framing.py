@@ -23,7 +23,7 @@ from transforms.formats.framing import (
 )
 from transforms.formats.jsonl import JsonLines
 from transforms.formats.prose import Prose
-from transforms.inputs import FileShare
+from transforms.read_tasks import FileShare
 
 BOM = b"\xef\xbb\xbf"
 TOKENS = [b"a", b"bc", b"\n", b"\n\n", b"\r\n", b"\r", b" ", b"\t", b"---", b"--", "　".encode()]

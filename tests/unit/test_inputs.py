@@ -7,13 +7,14 @@ import pickle
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.errors import ConfigError
 from tests.unit.compressing import COMPRESS
 from tests.unit.remote import MemoryFileSystem
-from transforms.inputs import FileShare, InputFile, list_inputs, plan_reads
+from transforms.inputs import InputFile, list_inputs
+from transforms.read_tasks import FileShare, plan_reads
 
 MIB = 1 << 20
 
@@ -145,7 +146,7 @@ def test_a_text_may_begin_like_a_bz2_file(tmp_path):
     assert list_inputs([path], format="auto")[0].compression == "none"
 
 
-@pytest.mark.parametrize("name", ["a.parquet", "a.avro", "a.tar.gz", "a.zip", "a.warc.gz"])
+@pytest.mark.parametrize("name", ["a.7z", "a.tar.gz", "a.zip"])
 def test_what_is_no_text_is_refused(name, tmp_path):
     with pytest.raises(ConfigError, match="cannot be read"):
         list_inputs(make(tmp_path, name), format="auto")
@@ -176,7 +177,7 @@ def test_other_file_systems(monkeypatch):
     ]
     with pytest.raises(ConfigError, match="matches no file"):
         list_inputs(["memory://box/z"], format="auto")
-    with pytest.raises(ConfigError, match="cannot be listed"):
+    with pytest.raises(ConfigError, match="there is no file system for nosuch"):
         list_inputs(["nosuch://box/z"], format="auto")
 
 
@@ -202,6 +203,7 @@ input_files = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(input_files, st.integers(1, 5), st.integers(1, 120), st.sampled_from([None, "---"]))
 def test_every_byte_has_one_owner_and_weights_add_up(files, stripes, range_bytes, separator):
     tasks = plan_reads(

@@ -5,11 +5,14 @@ import pytest
 
 from tests.unit.blocks_of_tokens import SPECIAL, block_of, options, random_documents
 from transforms.examples import ExampleStream
-from transforms.pairing import PairCounts, covered_tokens, plan_pairs
+from transforms.pairing import PairCounts, plan_pairs
 from transforms.randomness import document_seeds
+from transforms.token_blocks import covered_tokens
 
 
-def plan(block, *, seed=12345, dupe_factor=2, max_seq_length=128, short_seq_prob=0.1):
+def plan(
+    block, *, seed=12345, dupe_factor=2, max_seq_length=128, short_seq_prob=0.1, not_next_share=0.5
+):
     return plan_pairs(
         block.sentence_offsets,
         block.first_sentence,
@@ -19,6 +22,7 @@ def plan(block, *, seed=12345, dupe_factor=2, max_seq_length=128, short_seq_prob
         dupe_factor,
         max_seq_length,
         short_seq_prob,
+        not_next_share,
     )
 
 
@@ -74,6 +78,15 @@ def test_not_next_is_half_though_single_segments_cannot_be_next():
     pairs, counts = plan(block_of(documents), dupe_factor=5)
     assert counts[PairCounts.SINGLE_SEGMENT_NOT_NEXT] > 0.1 * len(pairs)
     assert abs((pairs["label"] == 1).mean() - 0.5) < 0.002
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.8, 1.0])
+def test_the_share_of_not_next_is_what_was_asked_for(share):
+    block = block_of(random_documents(np.random.default_rng(2), count=2000, sentences=20))
+    pairs, counts = plan(block, dupe_factor=5, not_next_share=share)
+    floor = counts[PairCounts.SINGLE_SEGMENT_NOT_NEXT] / len(pairs)
+    assert 0 < floor < 0.3
+    assert abs((pairs["label"] == 1).mean() - max(share, floor)) < 0.002
 
 
 def test_other_documents_are_drawn_evenly(block):
@@ -159,7 +172,8 @@ def test_coverage_counts_each_token_once(block):
     for p in pairs:
         seen[p["a_start"] : p["a_end"]] = True
         seen[p["b_start"] : p["b_end"]] = True
-    assert covered_tokens(pairs, len(block.ids)) == seen.sum()
+    bounds = (pairs[name] for name in ("a_start", "a_end", "b_start", "b_end"))
+    assert covered_tokens(*bounds, len(block.ids)) == seen.sum()
     assert seen.mean() > 0.95
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers
 
 from pipeline.config import BuildConfig
 from pipeline.prepare import SMALL_INPUT_BYTES, choose_workers, default_num_shards, prepare
 from schemas.errors import ConfigError
 from tests.builds import DATA, VOCAB, documents_of, write_jsonl, write_text
+from tests.small_tokenizers import ALBERT, save_tokenizer
 
 
 def prepared(*inputs, **settings):
@@ -20,6 +24,7 @@ def test_shards_grow_with_the_text_and_never_shrink():
     assert found == sorted(found)
     assert found[0] == 1
     assert default_num_shards(130_600_000) == 16
+    assert default_num_shards(10 * 10**12) == 99_999  # names have five digits
     # Flat memory: ten times the text makes blocks of at most twice the size.
     assert 1_306_000_000 / default_num_shards(1_306_000_000) < 2.1 * 130_600_000 / 16
 
@@ -62,6 +67,56 @@ def test_settings_without_effect_are_said(tmp_path):
     words.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\na\n")
     (said,) = prepared(path, vocab_file=str(words), do_whole_word_mask=True).warnings
     assert said.startswith("--do_whole_word_mask has no effect")
+
+
+def test_whole_words_where_a_token_is_a_word(tmp_path, monkeypatch):
+    path = DATA / "sentences.txt"
+
+    def said(vocab_file, **settings):
+        return prepared(path, vocab_file=str(vocab_file), **settings).warnings
+
+    specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]
+    characters = [chr(0x4E00 + i) for i in range(2000)]
+    words, pieces = tmp_path / "vocab.txt", tmp_path / "pieces.txt"
+    words.write_text("\n".join(specials + characters))
+    (text,) = said(words, do_whole_word_mask=True)
+    assert text.startswith("--do_whole_word_mask has no effect: no entry")
+    assert "--word_segmenter jieba" in text
+    # As in bert-base-chinese: pieces that Chinese text never has.
+    pieces.write_text("\n".join(specials + characters + [f"##{c}" for c in characters]))
+    (text,) = said(pieces, do_whole_word_mask=True)
+    assert text.startswith("--do_whole_word_mask has no effect on Chinese")
+    assert "2,000 entries" in text
+    for vocab_file in (words, pieces):
+        assert said(vocab_file) == ()
+        assert said(vocab_file, do_whole_word_mask=True, word_segmenter="jieba") == ()
+    model = models.Unigram([(t, 0.0) for t in [*ALBERT, *"ABC", "▁a", *characters]], unk_id=1)
+    spaced = Tokenizer(model)
+    spaced.pre_tokenizer = pre_tokenizers.Metaspace()
+    spaced.save(str(tmp_path / "spaced.json"))
+    (text,) = said(tmp_path / "spaced.json", do_whole_word_mask=True)
+    assert text.startswith("--do_whole_word_mask takes Chinese between two spaces for one word")
+    for kind in ("unigram", "bytelevel"):
+        assert said(save_tokenizer(kind, tmp_path), do_whole_word_mask=True) == ()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match="pip install"):
+        said(pieces, word_segmenter="jieba")
+
+
+def test_marks_are_made_where_the_table_does_not_do(tmp_path):
+    path = DATA / "sentences.txt"
+
+    def makes(vocab_file, **settings):
+        return prepared(path, vocab_file=str(vocab_file), **settings).job.word_marks
+
+    assert not makes(VOCAB)
+    assert not makes(VOCAB, do_whole_word_mask=True)
+    assert not makes(VOCAB, masking="none")
+    assert not makes(VOCAB, word_segmenter="jieba")
+    assert makes(VOCAB, word_segmenter="jieba", do_whole_word_mask=True)
+    other = save_tokenizer("bytelevel", tmp_path)
+    assert not makes(other)
+    assert makes(other, do_whole_word_mask=True)
 
 
 def test_a_vocabulary_needs_words_to_replace_others_with(tmp_path):

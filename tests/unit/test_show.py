@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import itertools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
 
 from pipeline.cli import main
-from pipeline.show import pieces_of, show, sparse_rows
+from pipeline.row_text import pieces_of
+from pipeline.show import _render, show, sparse_rows
 from schemas.arrow import IS_NEXT, NOT_NEXT, example_schema
 from schemas.errors import ConfigError
 from schemas.manifest import MANIFEST_FILE, Shard
+from tests.small_tokenizers import tokenizer_json
 from tests.unit.test_manifest_reader import make_data_set, make_manifest
 
 A = ["the", "bridge", "##s", "of", "the", "river"]
@@ -116,6 +119,42 @@ def test_plain_text_shows_masks_replacements_and_originals(make_directory):
     assert lines[4] == "A: [CLS] the [MASK:bridge]{water→##s} of the(kept) river [SEP]"
     assert lines[5] == "B: [MASK:##ing] in water [UNK] [SEP]"
     assert len(lines) == 6
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bytelevel"])
+def test_pieces_are_joined_where_words_begin_with_a_mark(kind):
+    tokenizer = Tokenizer.from_str(tokenizer_json(kind))
+    cls, sep = ("[CLS]", "[SEP]") if kind == "unigram" else ("<s>", "</s>")
+    names = {"pad": "<pad>", "unk": "<unk>", "cls": cls, "sep": sep}
+    names["mask"] = "[MASK]" if kind == "unigram" else "<mask>"
+    about = make_manifest(
+        (), tokenizer={f"{role}_id": tokenizer.token_to_id(name) for role, name in names.items()}
+    ).tokenizer
+    text = "la maison était très würzig là-bas"
+    ids = tokenizer.encode(text, add_special_tokens=False).ids
+    assert len(ids) > 8
+    row = [about.cls_id, *ids, about.sep_id]
+
+    def shown_as(positions=(), mask=False):
+        changed = list(row)
+        for i in positions:
+            changed[i] = about.mask_id if mask else changed[i]
+        columns = {
+            "input_ids": changed,
+            "token_type_ids": [0] * len(row),
+            "masked_lm_positions": list(positions),
+            "masked_lm_ids": [row[i] for i in positions],
+        }
+        pieces = pieces_of(columns, tokenizer=tokenizer, about=about)
+        return _render(pieces, "AB", colour=False).plain
+
+    assert shown_as() == f"A: {cls} {text} {sep}"
+    last = shown_as([len(row) - 2], mask=True)
+    assert re.search(r"\S\[MASK:", last)
+    everything = shown_as(range(1, len(row) - 1), mask=True)
+    # A mark that is a token by itself is shown where it is to be predicted.
+    everything = re.sub(r"\[MASK:[▁Ġ]\]", "", everything)
+    assert re.sub(r"\[MASK:([^\]]*)\]", r"\1", everything) == f"A: {cls} {text} {sep}"
 
 
 def test_pieces_of_words_are_joined(make_directory, data):

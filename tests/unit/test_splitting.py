@@ -179,3 +179,26 @@ def test_text_without_any_stop_is_cut_at_a_space() -> None:
     assert 1 < len(sentences) < 20
     assert all(sentence.split(" ")[0] == "word" for sentence in sentences)
     assert all(sentence.endswith("word") for sentence in sentences)
+
+
+@pytest.mark.parametrize("space", ["\xa0", "\u2009", "\u202f", "\u3000", "\x85"])
+@pytest.mark.parametrize("text", ["A{}.", "Vitamin C{}. It is good.", "«{}.B{}.», x{}. Y."])
+@pytest.mark.parametrize("language", ["en", "fr", "ru"])
+def test_no_white_space_before_a_full_stop_ends_the_run(text, space, language):
+    """sentencex panicked: an end that no ``except Exception`` sees."""
+    text = text.replace("{}", space)
+    found = split_sentences(text, language=language)
+    assert "".join("".join(found).split()) == "".join(text.split())
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from([*"aA1.!?,'é。 ", "Mr", "z.B.", *map(chr, (0x85, 0xA0, 0x2028, 0x3000))])
+    ),
+    st.sampled_from(["en", "fr", "de", "ru", "ja", "xx"]),
+)
+def test_any_mixture_is_split(parts, language):
+    text = "".join(parts)
+    found = split_sentences(text, language=language)
+    assert "".join("".join(found).split()) == "".join(text.split())

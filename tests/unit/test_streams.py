@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schemas.stores import local_path
 from tests.unit.compressing import COMPRESS, make_text
 from tests.unit.remote import MemoryFileSystem
 from transforms import streams
-from transforms.streams import ByteStream, DamagedStreamError, local_path, open_raw
+from transforms.streams import ByteStream, DamagedStreamError, open_raw
 
 CODECS = ("gz", "bz2", "xz", "zst")
 TEXT = make_text(1_100_000)
@@ -178,7 +179,7 @@ def test_a_failing_disk_is_no_damage(codec, tmp_path, monkeypatch):
                 raise OSError(5, "Input/output error")
             return self.file.read(min(size, 1000))
 
-    monkeypatch.setattr(streams, "open_raw", lambda path: Failing(open_raw(path)))
+    monkeypatch.setattr(streams, "open_raw", lambda path, **unused: Failing(open_raw(path)))
     with pytest.raises(OSError, match="Input/output error") as caught:
         list(ByteStream(str(path), compression=codec))
     assert any(str(path) in note for note in caught.value.__notes__)

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import itertools
 import math
+import re
 from collections import Counter
 
 import pyarrow as pa
@@ -110,10 +111,17 @@ def numbers_of(batches) -> list[int]:
     return [EXPECTED.index(row) for batch in batches for row in rows_of(batch)]
 
 
-@pytest.mark.parametrize("window_rows", [1, 20, 10_000])
+#: Windows of several sizes without buckets, and one with them.
+WINDOWS = [
+    *({"window_rows": rows, "bucket": False} for rows in (1, 20, 10_000)),
+    {"window_rows": 1, "bucket": True},
+]
+
+
+@pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("batch_size", [1, 7, 32, 200])
-def test_every_row_comes_once_as_it_was_written(directory, batch_size, window_rows):
-    dataset = PretrainingDataset(directory, batch_size=batch_size, window_rows=window_rows)
+def test_every_row_comes_once_as_it_was_written(directory, batch_size, window):
+    dataset = PretrainingDataset(directory, batch_size=batch_size, **window)
     batches = list(dataset.batches(epoch=3))
     assert sorted(numbers_of(batches)) == list(range(sum(ROWS)))
     assert len(batches) == len(dataset) == math.ceil(sum(ROWS) / batch_size)
@@ -139,12 +147,10 @@ def test_shapes_and_types_are_those_of_the_docstring(directory):
         assert batch["masked_lm_weights"].dtype == torch.float32
 
 
-@pytest.mark.parametrize("window_rows", [1, 20, 10_000])
-def test_the_order_is_a_function_of_seed_and_epoch(directory, window_rows):
+@pytest.mark.parametrize("window", WINDOWS)
+def test_the_order_is_a_function_of_seed_and_epoch(directory, window):
     def order(seed: int, epoch: int, batch_size: int = 8) -> list[int]:
-        dataset = PretrainingDataset(
-            directory, batch_size=batch_size, seed=seed, window_rows=window_rows
-        )
+        dataset = PretrainingDataset(directory, batch_size=batch_size, seed=seed, **window)
         return numbers_of(dataset.batches(epoch=epoch))
 
     orders = [order(seed, epoch) for seed in (0, 1) for epoch in (0, 1)]
@@ -154,9 +160,9 @@ def test_the_order_is_a_function_of_seed_and_epoch(directory, window_rows):
     assert all(o != sorted(o) for o in orders)
 
 
-@pytest.mark.parametrize("window_rows", [1, 20, 10_000])
-def test_it_goes_on_in_the_middle_of_an_epoch(directory, window_rows):
-    dataset = PretrainingDataset(directory, batch_size=7, window_rows=window_rows)
+@pytest.mark.parametrize("window", WINDOWS)
+def test_it_goes_on_in_the_middle_of_an_epoch(directory, window):
+    dataset = PretrainingDataset(directory, batch_size=7, **window)
     whole = [numbers_of([batch]) for batch in dataset.batches(epoch=2)]
     for start in range(len(whole) + 1):
         assert [numbers_of([b]) for b in dataset.batches(epoch=2, start=start)] == whole[start:]
@@ -164,7 +170,7 @@ def test_it_goes_on_in_the_middle_of_an_epoch(directory, window_rows):
 
 def test_a_window_holds_back_what_it_must(directory):
     """With the smallest window, rows of a row group stay together; its neighbours do not."""
-    dataset = PretrainingDataset(directory, batch_size=1, window_rows=1)
+    dataset = PretrainingDataset(directory, batch_size=1, window_rows=1, bucket=False)
     runs = []
     for epoch in (0, 1):
         order = numbers_of(dataset.batches(epoch=epoch))
@@ -205,6 +211,76 @@ def test_a_shard_that_is_damaged_or_missing_is_refused(copy):
     shard.unlink()
     with pytest.raises(ConfigError, match="it is missing"):
         PretrainingDataset(directory, batch_size=1)
+
+
+def test_sums_are_checked_if_asked_for(copy):
+    directory, _ = copy
+    PretrainingDataset(directory, batch_size=1, verify=True)
+    shard = directory / "seq128" / "train-00000-of-00003.parquet"
+    content = bytearray(shard.read_bytes())
+    content[100] ^= 1
+    shard.write_bytes(bytes(content))
+    PretrainingDataset(directory, batch_size=1)
+    with pytest.raises(ConfigError, match=r"train-00000-of-00003\.parquet: its contents are not"):
+        PretrainingDataset(directory, batch_size=1, verify=True)
+
+
+def test_ranks_check_the_sums_of_their_shares(copy):
+    """Together of all shards; none waits for another to have read everything."""
+    directory, _ = copy
+    for rank in range(4):  # the last one has none
+        PretrainingDataset(directory, batch_size=1, rank=rank, world_size=4, verify=True)
+    for shard in (directory / "seq128").iterdir():
+        content = bytearray(shard.read_bytes())
+        content[-9] ^= 1  # of the name of what wrote it, which nothing else looks at
+        shard.write_bytes(bytes(content))
+    named: list[str] = []
+    for rank in range(3):
+        with pytest.raises(ConfigError, match="its contents are not what") as caught:
+            PretrainingDataset(directory, batch_size=1, rank=rank, world_size=3, verify=True)
+        named += re.findall(r"train-0000\d", str(caught.value))
+    assert sorted(named) == ["train-00000", "train-00001", "train-00002"]
+
+
+def test_another_shard_of_the_same_size_is_refused(copy):
+    directory, change = copy
+    manifest = load_manifest(directory)
+    (data_set,) = manifest.data_sets
+    first, *others = data_set.shards
+    fewer = dataclasses.replace(first, rows=first.rows - 1)
+    more = dataclasses.replace(others[0], rows=others[0].rows + 1)
+    change(data_sets=(dataclasses.replace(data_set, shards=(fewer, more, *others[1:])),))
+    with pytest.raises(ConfigError, match="the manifest says 69 rows, it has 70; build again"):
+        PretrainingDataset(directory, batch_size=1)
+
+
+def test_a_newer_schema_is_refused(copy):
+    directory, change = copy
+    change(schema_version=99)
+    with pytest.raises(ConfigError, match="schema_version 99, this program reads up to"):
+        PretrainingDataset(directory, batch_size=1)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("change", ["gone", "damaged", "shorter"])
+def test_a_shard_that_changes_while_it_is_read_ends_the_epoch(copy, num_workers, change):
+    directory, _ = copy
+    dataset = PretrainingDataset(
+        directory, batch_size=1, window_rows=8, bucket=False, num_workers=num_workers
+    )
+    batches = dataset.batches()
+    next(batches)
+    for shard in (directory / "seq128").iterdir():
+        if change == "gone":
+            shard.unlink()
+        elif change == "damaged":
+            shard.write_bytes(bytes(len(shard.read_bytes())))
+        else:
+            table = pq.read_table(shard)
+            pq.write_table(table.slice(0, len(table) // 2), shard, row_group_size=4)
+    with pytest.raises(ConfigError, match=r"parquet: (cannot be read|it changed)") as caught:
+        list(batches)
+    assert "\n" not in str(caught.value)
 
 
 def test_what_is_not_there_is_named(directory):

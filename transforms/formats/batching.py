@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pyarrow as pa
 
-from schemas.arrow import DOCUMENT_BATCH, REJECT_BATCH
+from schemas.arrow import DOCUMENT_BATCH, REJECT_BATCH, SPLIT_DOCUMENT_BATCH
 from schemas.errors import RejectReason
 from transforms.formats.decoding import excerpt, printable
 
@@ -25,7 +25,7 @@ def text_bytes(batch: pa.RecordBatch) -> int:
 
 
 class DocumentBatcher:
-    """Collects documents for one ``DOCUMENT_BATCH``.
+    """Collects documents for one ``DOCUMENT_BATCH``, or ``SPLIT_DOCUMENT_BATCH`` if one has sentences.
 
     Attributes:
       size: bytes of text so far.
@@ -38,16 +38,27 @@ class DocumentBatcher:
         self._texts: list[bytes] = []
         self._sources: list[str] = []
         self._languages: list[bytes | None] = []
+        self._sentences: list[list[bytes] | None] = []
+        self._split = False
         self.size = 0
 
     def __len__(self) -> int:
         return len(self._texts)
 
-    def add(self, text: bytes, *, source: str, language: bytes | None) -> None:
-        """Add a document: canonical text and language as UTF-8."""
+    def add(
+        self,
+        text: bytes,
+        *,
+        source: str,
+        language: bytes | None,
+        sentences: list[bytes] | None = None,
+    ) -> None:
+        """Add a document: canonical text, language and sentences as UTF-8."""
         self._texts.append(text)
         self._sources.append(source)
         self._languages.append(language)
+        self._sentences.append(sentences)
+        self._split |= sentences is not None
         self.size += len(text)
 
     def take(self) -> pa.RecordBatch:
@@ -57,14 +68,17 @@ class DocumentBatcher:
         text = pa.LargeStringArray.from_buffers(
             len(self._texts), pa.py_buffer(ends), pa.py_buffer(b"".join(self._texts))
         )
-        batch = pa.RecordBatch.from_arrays(
-            [
-                text,
-                pa.array(self._sources, pa.string()),
-                pa.array(self._languages, pa.binary()).cast(pa.string()),
-            ],
-            schema=DOCUMENT_BATCH,
-        )
+        columns = [
+            text,
+            pa.array(self._sources, pa.string()),
+            pa.array(self._languages, pa.binary()).cast(pa.string()),
+        ]
+        schema = DOCUMENT_BATCH
+        if self._split:
+            schema = SPLIT_DOCUMENT_BATCH
+            lists = pa.array(self._sentences, pa.list_(pa.large_binary()))
+            columns.append(lists.cast(schema.field("sentences").type))
+        batch = pa.RecordBatch.from_arrays(columns, schema=schema)
         self._clear()
         return batch
 

@@ -3,18 +3,21 @@
 Each generator here takes ``read``, which gives more of the file (``b""`` at its end), and
 ``limit``, the most bytes to decompress in the next step. It raises :data:`DAMAGE`, in the words of
 the library, where the data is corrupt or ends too early; what that step decompressed is lost then.
+It calls ``began`` where a member, or frame, begins, with how many bytes of what was read lie behind that
+place.
 """
 
 from __future__ import annotations
 
 import bz2
-import io
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import pyarrow as pa
+
+from transforms.formats.zstandard_frames import FrameSource
 
 __all__ = ["COMPRESSIONS", "DAMAGE", "decompress"]
 
@@ -25,12 +28,16 @@ DAMAGE = (zlib.error, lzma.LZMAError, EOFError)
 
 
 def decompress(
-    compression: str, read: Callable[[], bytes], limit: Callable[[], int]
+    compression: str,
+    read: Callable[[], bytes],
+    limit: Callable[[], int],
+    *,
+    began: Callable[[int], None],
 ) -> Iterator[bytes]:
     """The content of a gz, bz2, xz or zst file."""
     if compression == "zst":
-        return _frames(read, limit)
-    return _members(compression, read, limit)
+        return _frames(read, limit, began)
+    return _members(compression, read, limit, began)
 
 
 class _Decoder(Protocol):
@@ -105,7 +112,10 @@ _DECODERS: dict[str, tuple[Callable[[], _Decoder], bytes]] = {
 
 
 def _members(
-    compression: str, read: Callable[[], bytes], limit: Callable[[], int]
+    compression: str,
+    read: Callable[[], bytes],
+    limit: Callable[[], int],
+    began: Callable[[int], None],
 ) -> Iterator[bytes]:
     """Every member of a gz, bz2 or xz file.
 
@@ -115,6 +125,7 @@ def _members(
     new_decoder, padding = _DECODERS[compression]
     data = read()
     while data:
+        began(len(data))
         decoder = new_decoder()
         while not decoder.eof:
             if decoder.needs_input and not data:
@@ -130,39 +141,22 @@ def _members(
             data = read()
 
 
-class _Source(io.RawIOBase):
-    """A readable file for pyarrow, which remembers whether it was the disk that failed."""
-
-    def __init__(self, read: Callable[[], bytes]):
-        super().__init__()
-        self._read = read
-        self._left = b""
-        self.failed = False
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        if not self._left:
-            self.failed = True
-            self._left = self._read()
-            self.failed = False
-        data, self._left = self._left[:size], self._left[size:]
-        return data
-
-
-def _frames(read: Callable[[], bytes], limit: Callable[[], int]) -> Iterator[bytes]:
+def _frames(
+    read: Callable[[], bytes], limit: Callable[[], int], began: Callable[[int], None]
+) -> Iterator[bytes]:
     """Every frame of a zst file.
 
     By pyarrow: zstandard's reader ends quietly where the data ends, in the middle of a frame too,
     and its other interfaces have no limit to what they give at once. Windows over 128 MiB
     (``zstd --long=28`` and up) are refused.
     """
-    source = _Source(read)
+    source = FrameSource(read)
     try:
-        with pa.CompressedInputStream(pa.PythonFile(source, mode="r"), "zstd") as stream:
-            while content := stream.read(limit()):
-                yield content
+        while waiting := source.next_frame():
+            began(waiting)
+            with pa.CompressedInputStream(pa.PythonFile(source, mode="r"), "zstd") as stream:
+                while content := stream.read(limit()):
+                    yield content
     except OSError as error:
         if source.failed:
             raise

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from schemas.errors import RecordError, RejectReason
 
-__all__ = ["decode", "encode", "excerpt", "printable"]
+__all__ = [
+    "beginning_of",
+    "decode",
+    "encode",
+    "excerpt",
+    "first_line",
+    "printable",
+    "require_length",
+    "too_long",
+]
 
 _EXCERPT_CHARACTERS = 200
 
@@ -21,7 +30,7 @@ def decode(data: bytes | memoryview, *, offset: int) -> str:
         raise RecordError(
             RejectReason.UNDECODABLE,
             f"not UTF-8: 0x{data[error.start]:02x} at byte {offset + error.start:,} of the content "
-            f"({error.reason}); convert the file, with iconv for example",
+            f"({error.reason}); say what it is in with --encoding NAME or auto",
         ) from error
 
 
@@ -45,6 +54,35 @@ def excerpt(data: bytes | memoryview) -> str:
     return str(data[: 4 * _EXCERPT_CHARACTERS], "utf-8", "replace")[:_EXCERPT_CHARACTERS]
 
 
+def beginning_of(text: str) -> bytes:
+    """What an excerpt needs of a text that is no bytes."""
+    return text[:_EXCERPT_CHARACTERS].encode(errors="replace")
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what a library says, or the name of its error."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def require_length(text: str, *, max_bytes: int, hint: str) -> None:
+    """Refuse a text of more than ``max_bytes`` as UTF-8, without encoding most of those that are not.
+
+    Raises:
+      RecordError: ``TOO_LONG``.
+    """
+    if 4 * len(text) <= max_bytes:
+        return
+    if len(text) > max_bytes or len(text.encode(errors="surrogatepass")) > max_bytes:
+        raise too_long(max_bytes, hint)
+
+
 def printable(text: str) -> str:
     r"""The text with lone surrogates spelled out (``\udc80``), so that it can be encoded."""
     return text.encode(errors="backslashreplace").decode()
+
+
+def too_long(max_bytes: int, hint: str) -> RecordError:
+    """The refusal of a record of more than ``max_bytes``; ``hint``: what may be amiss."""
+    return RecordError(
+        RejectReason.TOO_LONG, f"more than {max_bytes:,} bytes (--max_document_bytes); {hint}"
+    )

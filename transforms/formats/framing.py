@@ -15,6 +15,7 @@ __all__ = [
     "LONGEST_SEPARATOR",
     "SECTION_LOOKBACK",
     "WHITE_SPACE",
+    "OpenRecord",
     "Piece",
     "Record",
     "begin_reading",
@@ -59,7 +60,7 @@ class Piece(NamedTuple):
       data: at least one byte, but of an empty file, which is one piece without any.
       owned: whether records that start in here are ours.
       last: nothing from here on is ours; only the rest of an open record is wanted.
-      begins_file: the first byte is the file's first (after a byte order mark).
+      begins_file: the first byte is the file's first (after a byte order mark), or is taken for such.
     """
 
     offset: int
@@ -78,12 +79,14 @@ class Record(NamedTuple):
         where that saves a copy.
       too_long: it has more than ``max_bytes``.
       edge: it begins the file or ends it, and is not all of the file.
+      damage: why it is refused, where the framing knows; ``data`` is its beginning then.
     """
 
     offset: int
     data: bytes | memoryview
     too_long: bool = False
     edge: bool = False
+    damage: str = ""
 
 
 def cut(
@@ -91,6 +94,7 @@ def cut(
     *,
     offset: int,
     owned_run: Callable[[int], tuple[int | None, bool]],
+    begins_record: bool | None = None,
 ) -> Iterator[Piece]:
     """Cut a file's content where its owner changes, and drop a byte order mark at its beginning.
 
@@ -98,9 +102,12 @@ def cut(
       chunks: the content from ``offset`` on.
       offset: of the first byte of the first chunk.
       owned_run: for an offset, whether it is ours, and where that changes next (None: never).
+      begins_record: of content after a gap, whether a record may be taken to begin there, as one does
+        at the beginning of a file; None if this is no gap.
     """
-    begins_file = offset == 0
-    if begins_file:
+    first = offset
+    begins_file = offset == 0 if begins_record is None else begins_record
+    if begins_record is None and begins_file:
         chunks, offset = _without_mark(iter(chunks))
     for chunk in chunks:
         data = chunk
@@ -114,7 +121,7 @@ def cut(
             offset += len(part)
             begins_file = False
     if begins_file:
-        yield Piece(0, b"", owned_run(0)[1], last=False, begins_file=True)
+        yield Piece(first, b"", owned_run(first)[1], last=False, begins_file=True)
 
 
 def _without_mark(chunks: Iterator[bytes]) -> tuple[Iterator[bytes], int]:
@@ -133,7 +140,7 @@ def _without_mark(chunks: Iterator[bytes]) -> tuple[Iterator[bytes], int]:
     return rest(), dropped
 
 
-class _Open:
+class OpenRecord:
     """The record that is being collected; ``parts`` is None while it is not ours."""
 
     def __init__(self, max_bytes: int):
@@ -182,7 +189,7 @@ def frame_lines(pieces: Iterable[Piece], *, max_bytes: int) -> Iterator[Record]:
 
     The pieces start at the file's beginning, or at least one byte before the first owned one.
     """
-    line = _Open(max_bytes)
+    line = OpenRecord(max_bytes)
     fresh = False  # the next byte begins a line
     for piece in pieces:
         offset, data = piece.offset, piece.data
@@ -234,7 +241,7 @@ def frame_sections(
     around = b"\n" + WHITE_SPACE + (re.escape(separator) + WHITE_SPACE if separator else b"")
     separators = re.compile(around + rb"(?=\n)").finditer
     is_separator = re.compile(around).fullmatch
-    section = _Open(max_bytes)
+    section = OpenRecord(max_bytes)
     fresh = False  # the next byte begins a section
     # The last newline and the incomplete line after it: may become a separator. At the beginning of
     # a file the newline is imagined, in the middle of one there is none until the first is met.
@@ -279,7 +286,7 @@ def frame_sections(
 
 def frame_whole(pieces: Iterable[Piece], *, max_bytes: int) -> Iterator[Record]:
     """Give all of the file as one record, if its beginning is ours."""
-    whole = _Open(max_bytes)
+    whole = OpenRecord(max_bytes)
     for piece in pieces:
         if piece.begins_file:
             whole.begin(piece.offset, owned=piece.owned)

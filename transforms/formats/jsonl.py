@@ -16,6 +16,12 @@ from schemas.errors import RecordError, RejectReason
 from transforms.formats.decoding import decode, printable
 from transforms.formats.framing import Piece, Record, frame_lines
 from transforms.formats.records import Document
+from transforms.formats.sentence_lists import (
+    LANGUAGE,
+    SENTENCES,
+    SOURCE,
+    document_of_sentences,
+)
 
 __all__ = ["JsonLines"]
 
@@ -56,9 +62,20 @@ class JsonLines:
         line = decode(record.data, offset=record.offset).strip(_SPACE)
         if not line or line.isspace():
             return None
-        value = _load(line)
+        return self.document_of(_load(line))
+
+    def document_of(self, value: dict[str, Any]) -> Document:
+        """The document of a record as names and values.
+
+        Raises:
+          RecordError: as :meth:`parse`.
+        """
         text = self._string(value, self.text_field)
         if text is None:
+            if SENTENCES in value:
+                return document_of_sentences(
+                    value[SENTENCES], source=value.get(SOURCE), language=value.get(LANGUAGE)
+                )
             raise RecordError(RejectReason.MISSING_FIELD, _no_field(self.text_field, value))
         if not text or text.isspace():
             raise RecordError(RejectReason.EMPTY_DOCUMENT, f"{self.text_field!r} is blank")
@@ -85,14 +102,23 @@ def _load(line: str) -> dict[str, Any]:
         value, end = _decode_at(line)
     # A ValueError without position: a number of too many digits. RecursionError: nested too deeply.
     except (ValueError, RecursionError) as error:
-        raise RecordError(RejectReason.BROKEN_JSON, str(error)) from error
+        raise RecordError(RejectReason.BROKEN_JSON, str(error) + _hint(line)) from error
     if end != len(line):
-        detail = f"more after the end of the JSON value, at character {end + 1:,}"
+        detail = f"more after the end of the JSON value, at character {end + 1:,}{_hint(line)}"
         raise RecordError(RejectReason.BROKEN_JSON, detail)
     if not isinstance(value, dict):
         detail = f"a JSON {type(value).__name__} where an object must be"
         raise RecordError(RejectReason.BROKEN_JSON, detail)
     return value
+
+
+def _hint(line: str) -> str:
+    r"""What a ``\r`` inside a line may mean: an old Mac's ends of lines, of which the file is made."""
+    return (
+        r"; lines end in \n, and this one has \r in it: tr '\r' '\n' mends that"
+        if "\r" in line
+        else ""
+    )
 
 
 def _get(value: dict[str, Any], field: str) -> object:

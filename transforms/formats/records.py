@@ -1,25 +1,34 @@
-"""What a format gives for one record, and the two questions it answers about a file."""
+"""What a format gives for one record, and what it has to know about a file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
+from schemas.errors import RecordError
 from transforms.formats.framing import Piece, Record
 
-__all__ = ["Document", "Format"]
+if TYPE_CHECKING:
+    from transforms.read_tasks import FileShare
+
+__all__ = ["Document", "Format", "HeadedFormat", "Row", "Table"]
 
 
 class Document(NamedTuple):
-    """One document as its record has it: not yet canonical, and not checked for lone surrogates."""
+    """One document as its record has it: not yet canonical, and not checked for lone surrogates.
+
+    Attributes:
+      sentences: where the record has them already; nobody looks for others then.
+    """
 
     text: str
     id: str | None = None
     language: str | None = None
+    sentences: tuple[str, ...] | None = None
 
 
 class Format(Protocol):
-    """How a file is cut into records, and what a record says."""
+    """A stream of bytes: how it is cut into records, and what a record says."""
 
     @property
     def lookback(self) -> int:
@@ -37,4 +46,52 @@ class Format(Protocol):
 
         Raises:
           RecordError: it is refused.
+        """
+
+
+@runtime_checkable
+class HeadedFormat(Format, Protocol):
+    """A stream whose records are read by what stands at the beginning of the file.
+
+    Whoever reads a share of the file, wherever it is, is given the beginning first.
+    """
+
+    @property
+    def head_bytes(self) -> int:
+        """How much of the file's content is wanted; less where the file has less."""
+
+    def with_head(self, head: bytes) -> Format:
+        """What reads this file."""
+
+
+class Row(NamedTuple):
+    """One record of a table.
+
+    Attributes:
+      position: where it is, for ``source``; the same however the file is shared out.
+      found: the document, or why it is refused.
+      data: for the excerpt of one that is refused.
+      raw_bytes: what the rows of the share up to this one occupy on disk; for progress.
+    """
+
+    position: str
+    found: Document | RecordError
+    data: bytes
+    raw_bytes: int
+
+
+@runtime_checkable
+class Table(Protocol):
+    """A container that knows itself where its records are."""
+
+    def rows(self, share: FileShare, *, max_bytes: int) -> Iterator[Row]:
+        """The records of the groups that begin in the share, a group at a time in memory.
+
+        Args:
+          share: ``start`` to ``end`` are of the file as it lies on disk.
+          max_bytes: a longer text is refused as ``TOO_LONG``.
+
+        Raises:
+          DamagedStreamError: the rest cannot be read, after everything that could.
+          OSError: the file cannot be opened.
         """

@@ -1,0 +1,61 @@
+"""Where the workers of a portable runner come from: this process, or our command."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
+
+from schemas.errors import ConfigError
+
+__all__ = ["check_process", "environment_flags"]
+
+_COMMAND = "bert-data-worker"
+
+#: Milliseconds that workers wait for the next stage, where the runner heeds it: Flink does not.
+_KEEP_WORKERS = 60_000
+
+
+def environment_flags(given: PipelineOptions, *, here: bool) -> list[str]:
+    """Flags for the workers' environment, as far as none were given.
+
+    Args:
+      given: the user's.
+      here: whether the runner is on this machine and no more, so that threads of this process will do.
+    """
+    portable, flags = given.view_as(PortableOptions), []
+    kind = portable.environment_type
+    if not kind:
+        kind = "LOOPBACK" if here else "PROCESS"
+        flags.append(f"--environment_type={kind}")
+    if kind != "PROCESS":
+        return flags
+    told = portable.environment_config or portable.environment_options
+    if not told and (command := _worker_command()):
+        flags.append(f"--environment_config={json.dumps({'command': command})}")
+    if not int(portable.environment_cache_millis):
+        flags.append(f"--environment_cache_millis={_KEEP_WORKERS}")
+    return flags
+
+
+def check_process(options: PipelineOptions) -> None:
+    """``ConfigError`` if workers are to be processes, and nothing says what to start."""
+    portable = options.view_as(PortableOptions)
+    told = portable.environment_config or portable.environment_options
+    if portable.environment_type == "PROCESS" and not told:
+        raise ConfigError(
+            "environment_type",
+            "PROCESS",
+            f"there is no {_COMMAND} in {Path(sys.executable).parent}, which pip makes; install the "
+            "package, or name the machines' own: "
+            f'--environment_config=\'{{"command": "/path/of/{_COMMAND}"}}\'',
+        )
+
+
+def _worker_command() -> str | None:
+    """The path of our command, beside the Python that runs before all others."""
+    beside = str(Path(sys.executable).parent)
+    return shutil.which(_COMMAND, path=beside) or shutil.which(_COMMAND)

@@ -1,0 +1,1 @@
+"""What images are made of: Dockerfiles, the compiling of kernels, Dataflow's template."""

@@ -1,0 +1,55 @@
+"""Compiles every kernel that a worker may need, when an image is built: small builds of each kind.
+
+A kernel is compiled anew for other types, so that a vocabulary of more than 65,536 entries is among them.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from pipeline.config import BuildConfig
+from pipeline.run import build
+
+__all__ = ["KINDS", "main"]
+
+_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_WORDS = ("the", "cat", "sat", "on", "mat", "##s", ".", ",")
+_TEXT = "The cat sat on the mat. The mats sat on cats, the cat sat.\n" * 20
+
+#: Settings that lead to other kernels, or to others' types.
+KINDS: tuple[dict[str, object], ...] = (
+    {},
+    {"do_whole_word_mask": True, "provenance": True},
+    {"max_ngram_size": 3, "do_whole_word_mask": True, "mask_per": "ngram"},
+    {"objective": "sop"},
+    {"objective": "mlm"},
+    {"dupe_mode": "remask", "layout": "shared"},
+    {"masking": "none"},
+    {"exact_reference": True},
+)
+
+
+def main() -> None:
+    """Builds, in a folder that goes again."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        corpus = folder / "corpus.txt"
+        corpus.write_text("\n\n".join([_TEXT.replace(". ", ".\n")] * 4))
+        for size in (len(_WORDS), 1 << 16):
+            vocab = folder / f"vocab{size}.txt"
+            more = (f"x{n}" for n in range(size - len(_WORDS)))
+            vocab.write_text("\n".join([*_SPECIAL, *_WORDS, *more]))
+            for number, kind in enumerate(KINDS):
+                values = {
+                    "input": (str(corpus),),
+                    "vocab_file": str(vocab),
+                    "output": str(folder / f"out{size}-{number}"),
+                    "num_workers": 1,
+                    "num_shards": 1,
+                }
+                build(BuildConfig.from_values(values | kind), quiet=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""Keeps what Beam, its job servers and its workers log, print and let fail off the terminal.
+
+What went wrong reaches the command as an error, and is said once. With ``--debug`` all of it is shown.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import IO, Any
+
+import grpc  # type: ignore[import-untyped]
+
+__all__ = ["debugging", "without_beams_noise"]
+
+_LOGGER = logging.getLogger(__name__)
+
+#: Beam's threads that fail when the connection to their server ends.
+_THREADS = (
+    "run_worker_",
+    "read_state",
+    "read_control",
+    "read_data",
+    "read_grpc_client_inputs",
+    "wait_until_finish_read",
+)
+
+
+def debugging() -> bool:
+    """Whether ``--debug`` was given."""
+    return _LOGGER.isEnabledFor(logging.DEBUG)
+
+
+@contextlib.contextmanager
+def without_beams_noise() -> Iterator[None]:
+    """A context in which nothing of Beam's is printed; with ``--debug``, everything is."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_logging())
+        if not debugging():
+            _say_nothing_of_lost_servers()
+            stack.enter_context(_printing())
+        yield
+
+
+@contextlib.contextmanager
+def _logging() -> Iterator[None]:
+    """Messages of a job, with Java's stack traces of 200 lines, go to the root logger."""
+    root, beams = logging.getLogger(), logging.getLogger("apache_beam")
+    handlers, level, beams_level = root.handlers[:], root.level, beams.level
+    if debugging():
+        logging.basicConfig(format="%(name)s: %(message)s")
+        root.setLevel(min(level, logging.INFO))
+        beams.setLevel(logging.INFO)
+    else:
+        root.handlers[:] = [logging.NullHandler()]  # without one, Beam's first message adds its own
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        beams.setLevel(beams_level)
+
+
+def _say_nothing_of_lost_servers() -> None:
+    """Of threads that fail as their connection ends: some do long after the job, so it is for good."""
+    before = threading.excepthook
+    if isinstance(before, _Hook):
+        return
+    threading.excepthook = _Hook(before)
+
+
+class _Hook:
+    """Python's hook for threads that fail, for all but Beam's that lost their server."""
+
+    def __init__(self, before: Callable[[threading.ExceptHookArgs], object]):
+        self._before = before
+
+    def __call__(self, failure: threading.ExceptHookArgs) -> None:
+        name = failure.thread.name if failure.thread else ""
+        if not (name.startswith(_THREADS) and isinstance(failure.exc_value, grpc.RpcError)):
+            self._before(failure)
+
+
+class _WithoutBeamsThreads:
+    """A stream that takes nothing from threads of Beam's: a worker prints every traceback."""
+
+    def __init__(self, stream: IO[str]):
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        if type(threading.current_thread()).__module__.startswith("apache_beam."):
+            return len(text)
+        return self._stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextlib.contextmanager
+def _printing() -> Iterator[None]:
+    before = sys.stderr
+    sys.stderr = _WithoutBeamsThreads(before)
+    try:
+        yield
+    finally:
+        sys.stderr = before

@@ -1,0 +1,97 @@
+"""Builds on Flink, embedded and on clusters: the bytes are those of the local runner."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.builds import build_here
+from tests.clusters.cluster import POOL_HOST, free_port
+from tests.clusters.conftest import PATIENCE, assert_same
+from tests.clusters.pool import start_pool
+from tests.end_to_end.commands import processes
+
+pytestmark = [
+    pytest.mark.runners,
+    pytest.mark.timeout(2 * PATIENCE),
+    # One cluster at a time: each has some five processes of Java and Python.
+    pytest.mark.xdist_group("clusters"),
+]
+
+
+#: Made by pip, beside the Python that runs.
+WORKER = str(Path(sys.executable).with_name("bert-data-worker"))
+
+
+def test_embedded_flink_writes_the_same_shards(on_flink, sample, tmp_path):
+    done = on_flink(tmp_path / "out").wait(PATIENCE)
+    assert done.code == 0, done
+    assert_same(tmp_path / "out", sample)
+
+
+def test_two_task_managers_write_the_same_shards(on_flink, cluster, sample, tmp_path):
+    done = on_flink(tmp_path / "out", cluster=cluster).wait(PATIENCE)
+    assert done.code == 0, done
+    assert_same(tmp_path / "out", sample)
+    (job,) = (j for j in cluster.ask("/jobs/overview")["jobs"] if j["jid"] in done.stdout)
+    assert f"The job: http://{cluster.rest}/#/job/{job['jid']}/overview\n" in done.stdout
+    vertices = cluster.ask(f"/jobs/{job['jid']}")["vertices"]
+    writing = next(v["id"] for v in vertices if "{WriteExamples" in v["name"])
+    subtasks = cluster.ask(f"/jobs/{job['jid']}/vertices/{writing}")["subtasks"]
+    assert len({subtask["taskmanager-id"] for subtask in subtasks}) == 2
+
+
+def test_text_in_three_languages_has_the_same_shards(on_flink, cluster, shared, tmp_path):
+    corpora = shared / "data" / "corpora"
+    encyclopedia = "enwiki-latest-pages-articles1.xml-p000000010p000030302-shortened.bz2"
+    names = ["handbook.de-DE.jsonl", "handbook.ru-RU.jsonl", encyclopedia]
+    corpus = [corpora / name for name in names]
+    build_here(*corpus, output=tmp_path / "local", num_shards=8, dupe_factor=2)
+    done = on_flink(tmp_path / "out", "--dupe_factor=2", cluster=cluster, corpus=corpus)
+    done = done.wait(PATIENCE)
+    assert done.code == 0, done
+    assert_same(tmp_path / "out", tmp_path / "local")
+
+
+def test_one_task_manager_runs_processes_and_a_pool(on_flink, start, sample, tmp_path):
+    port, log = free_port(), str(tmp_path / "pool.log")
+    with start(task_managers=1, slots=2) as cluster:
+        done = on_flink(tmp_path / "processes", cluster=cluster).wait(PATIENCE)
+        assert done.code == 0, (done, cluster.logs())
+        assert_same(tmp_path / "processes", sample)
+        external = ["--environment_type=EXTERNAL", f"--environment_config=localhost:{port}"]
+        with start_pool(f"localhost:{port}", WORKER, log=log):
+            done = on_flink(tmp_path / "pool", *external, cluster=cluster).wait(PATIENCE)
+        assert done.code == 0, (done, cluster.logs())
+        assert_same(tmp_path / "pool", sample)
+        # Without the pool Beam would wait for ever.
+        done = on_flink(tmp_path / "none", *external, cluster=cluster).wait(PATIENCE)
+        assert done.code == 2
+        (line,) = (line for line in done.stderr.splitlines() if "error" in line)
+        assert f"--environment_config='localhost:{port}': no pool of workers answers" in line
+
+
+def test_each_of_two_task_managers_has_a_pool(on_flink, cluster, sample, tmp_path):
+    port = free_port()
+    with contextlib.ExitStack() as stack:
+        for manager in cluster.task_managers:
+            address = f"{manager.pool_address}:{port}"
+            log = str(tmp_path / f"pool{manager.number}.log")
+            stack.enter_context(start_pool(address, WORKER, log=log))
+        external = ["--environment_type=EXTERNAL", f"--environment_config={POOL_HOST}:{port}"]
+        done = on_flink(tmp_path / "out", *external, cluster=cluster).wait(PATIENCE)
+    assert done.code == 0, done
+    assert_same(tmp_path / "out", sample)
+    for manager in cluster.task_managers:
+        assert "Starting worker" in (tmp_path / f"pool{manager.number}.log").read_text()
+
+
+def test_workers_end_with_their_job(on_flink, cluster, sample, tmp_path):
+    done = on_flink(tmp_path / "out", cluster=cluster).wait(PATIENCE)
+    assert done.code == 0, done
+    sessions = {manager.process.pid for manager in cluster.task_managers}
+    left = [pid for pid, _, session in processes() if session in sessions and pid not in sessions]
+    assert not left
