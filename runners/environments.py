@@ -11,7 +11,7 @@ from apache_beam.options.pipeline_options import PipelineOptions, PortableOption
 
 from schemas.errors import ConfigError
 
-__all__ = ["check_process", "environment_flags"]
+__all__ = ["check_command", "check_process", "environment_flags"]
 
 _COMMAND = "bert-data-worker"
 
@@ -52,6 +52,25 @@ def check_process(options: PipelineOptions) -> None:
             f"there is no {_COMMAND} in {Path(sys.executable).parent}, which pip makes; install the "
             "package, or name the machines' own: "
             f'--environment_config=\'{{"command": "/path/of/{_COMMAND}"}}\'',
+        )
+
+
+def check_command(portable: PortableOptions) -> None:
+    """``ConfigError`` if workers are on this machine without their program: a job would wait for ever."""
+    config = portable.environment_config or "{}"
+    try:
+        command = json.loads(config).get("command") or portable.lookup_environment_option(
+            "process_command"
+        )
+    except (ValueError, AttributeError):
+        raise ConfigError(
+            "environment_config", config, 'is not of the form {"command": "/path"}'
+        ) from None
+    if not command or shutil.which(str(command)) is None:
+        raise ConfigError(
+            "environment_config",
+            config,
+            f"there is no such program; give the path of {_COMMAND}",
         )
 
 

@@ -141,6 +141,13 @@ class Flink(Runner):
                 self._job = FlinkRest(master_of(options) or "").find_job(name)
         return self._job
 
+    def state(self, options: PipelineOptions, result: PipelineResult) -> str:
+        """The cluster's own word, if one has the job: the job server has none for ``restarting``."""
+        master = master_of(options)
+        if master and (job := self._find_job(options)) is not None:
+            return FlinkRest(master).state(job).lower()
+        return super().state(options, result)
+
     def amounts(self, options: PipelineOptions, result: PipelineResult) -> dict[str, int]:
         """From the cluster: Beam's job server knows nothing before the end. Embedded, nothing."""
         master = master_of(options)

@@ -6,7 +6,6 @@ import contextlib
 import ipaddress
 import json
 import re
-import shutil
 import socket
 import urllib.error
 import zipfile
@@ -20,6 +19,7 @@ from apache_beam.options.pipeline_options import (
 )
 
 from runners.base import Submission
+from runners.environments import check_command
 from runners.flink_rest import FlinkRest, TaskManager
 from schemas.errors import ConfigError
 
@@ -132,8 +132,10 @@ def check_workers(options: PipelineOptions, cluster: FlinkRest) -> None:
             "external_service_address"
         )
         _check_pool(address or "", managers)
-    elif portable.environment_type == "PROCESS":
-        _check_command(portable, managers)
+    elif portable.environment_type == "PROCESS" and managers:
+        # Where the task managers are on this machine, their command has to be, too.
+        if all(_is_here(manager.host) for manager in managers):
+            check_command(portable)
 
 
 def _check_pool(address: str, managers: list[TaskManager]) -> None:
@@ -169,24 +171,6 @@ def _check_pool(address: str, managers: list[TaskManager]) -> None:
                 "one beside each task manager (python -m apache_beam.runners.worker.worker_pool_main "
                 f"--service_port={port} --container_executable=bert-data-worker)",
             ) from None
-
-
-def _check_command(portable: PortableOptions, managers: list[TaskManager]) -> None:
-    """Where the task managers are on this machine, their command has to be, too."""
-    if not managers or not all(_is_here(manager.host) for manager in managers):
-        return
-    config = portable.environment_config or "{}"
-    remedy = "give the path of bert-data-worker"
-    try:
-        command = json.loads(config).get("command") or portable.lookup_environment_option(
-            "process_command"
-        )
-    except (ValueError, AttributeError):
-        raise ConfigError(
-            "environment_config", config, 'is not of the form {"command": "/path"}'
-        ) from None
-    if not command or shutil.which(str(command)) is None:
-        raise ConfigError("environment_config", config, f"there is no such program; {remedy}")
 
 
 def _is_here(host: str) -> bool:

@@ -14,7 +14,7 @@ from apache_beam.options.pipeline_options import (
 from apache_beam.runners.portability.spark_runner import LOCAL_MASTER_PATTERN
 
 from runners.base import Runner, Submission
-from runners.environments import check_process, environment_flags
+from runners.environments import check_command, check_process, environment_flags
 from runners.java import check_jar, check_java
 from schemas.errors import ConfigError
 
@@ -45,13 +45,16 @@ class Spark(Runner):
     def check(self, options: PipelineOptions, submission: Submission) -> None:
         super().check(options, submission)
         check_process(options)
+        portable = options.view_as(PortableOptions)
+        if portable.environment_type == "PROCESS" and self.sees_this_machine(options):
+            check_command(portable)
         spark = options.view_as(SparkRunnerOptions)
         _check_master(spark.spark_master_url)
         if spark.spark_submit_uber_jar and not spark.spark_rest_url:
             raise ConfigError(
                 "spark_submit_uber_jar", True, "needs --spark_rest_url, the master's REST endpoint"
             )
-        if not options.view_as(PortableOptions).job_endpoint:
+        if not portable.job_endpoint:
             if not spark.spark_submit_uber_jar:
                 check_java(options)
             check_jar("spark_job_server_jar", spark.spark_job_server_jar, target=_TARGET)

@@ -11,6 +11,7 @@ import zipfile
 from typing import Any
 
 import pytest
+from apache_beam.runners.runner import PipelineResult
 
 from runners.base import Submission
 from runners.flink import Flink
@@ -327,6 +328,15 @@ def test_the_newest_job_of_a_name_is_found(flink):
     flink.answers["/jobs/2?mode=cancel"] = {}
     cluster.cancel("2")
     assert flink.asked[-1] == ("PATCH", "/jobs/2?mode=cancel")
+
+
+def test_the_state_of_a_job_is_the_clusters_word(flink):
+    runner, result = Flink(), PipelineResult("RUNNING")
+    options = runner.options([f"--flink_master={flink.master}", "--job_name=a"], SUBMISSION)
+    assert runner.state(options, result) == "running"  # which the job server says
+    flink.answers["/jobs/overview"]["jobs"] = [{"jid": "1", "name": "a", "start-time": 5}]
+    flink.answers["/jobs/1/status"] = {"status": "RESTARTING"}
+    assert runner.state(options, result) == "restarting"
 
 
 @pytest.mark.parametrize(

@@ -178,6 +178,18 @@ def test_workers_that_are_processes_need_our_command(capsys, tmp_path, offline, 
     )
 
 
+@pytest.mark.parametrize("runner", ["prism", "spark"])
+def test_the_command_of_workers_on_this_machine_has_to_be_there(capsys, tmp_path, offline, runner):
+    config = '{"command": "/no/worker"}'
+    flags = [f"--runner={runner}", "--environment_type=PROCESS"]
+    assert refused(capsys, tmp_path, [*flags, f"--environment_config={config}"]) == (
+        f"--environment_config='{config}': there is no such program; give the path of bert-data-worker"
+    )
+    assert refused(capsys, tmp_path, [*flags, "--environment_config=/no/worker"]) == (
+        "--environment_config='/no/worker': is not of the form {\"command\": \"/path\"}"
+    )
+
+
 def test_documents_are_written_here_and_checked_here(capsys, tmp_path):
     arguments = ["documents", str(CORPUS), f"--output={tmp_path}/a.jsonl", "--runner=prism"]
     assert line_of(capsys, arguments) == (
