@@ -48,15 +48,13 @@ def without(says: str) -> NoReturn:
 
 
 @pytest.fixture(scope="session")
-def commands(tmp_path_factory):
+def commands():
     """Starts ``bert-data`` commands, in processes of their own."""
     if sys.platform != "linux":
         pytest.skip("needs /proc and fork")
-    from tests.end_to_end.commands import CommandServer
+    from tests.end_to_end.commands import server_of
 
-    server = CommandServer(tmp_path_factory.mktemp("commands"))
-    yield server
-    server.close()
+    return server_of("bert-data")
 
 
 @pytest.fixture(scope="session")

@@ -127,7 +127,9 @@ def test_documents_of_many_languages_and_prose(tmp_path, data):
     [("zh-CN", "avro"), ("ja-JP", "jsonl"), ("ar-MA", "parquet"), ("ru-RU", "avro")],
 )
 def test_real_text_by_way_of_documents(shared, tmp_path, name, ending):
-    corpus = shared / "data" / "corpora" / f"handbook.{name}.jsonl"
+    lines = (shared / "data" / "corpora" / f"handbook.{name}.jsonl").read_bytes().splitlines(True)
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_bytes(b"".join(lines[::4]))
     settings = {
         "vocab_file": str(shared / "data" / "vocab" / "bert-base-multilingual-cased-vocab.txt"),
         "do_lower_case": False,
@@ -146,16 +148,12 @@ def test_the_file_is_the_same_whoever_reads(tmp_path, ending):
     """Whatever the number of workers; and of its own documents the same sentences again."""
     big = tmp_path / "big.jsonl"
     big.write_text(CORPUS.read_text(encoding="utf8") * 30, encoding="utf8")  # three tasks
-    files = []
-    for workers in (1, 2):
-        path = tmp_path / f"{workers}.{ending}"
-        done = run_command(
-            *("documents", big, "--output", path, f"--num_workers={workers}"),
-            env={"PYTHONHASHSEED": str(workers)},
-        )
-        assert done.returncode == 0, done.stderr
-        files.append(path.read_bytes())
-    assert files[0] == files[1]
+    path, other = tmp_path / f"1.{ending}", tmp_path / f"2.{ending}"
+    documents(big, output=path)
+    flags = ["--output", other, "--num_workers=2"]
+    done = run_command("documents", big, *flags, env={"PYTHONHASHSEED": "2"})
+    assert done.returncode == 0, done.stderr
+    assert path.read_bytes() == other.read_bytes()
     again = tmp_path / f"again.{ending}"
     documents(path, output=again)
     assert [r["sentences"] for r in records(again)] == [r["sentences"] for r in records(path)]

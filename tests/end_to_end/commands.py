@@ -1,13 +1,18 @@
-"""``bert-data`` commands of tests: started, watched, signalled and waited for."""
+"""Commands of tests: started, watched, signalled and waited for."""
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
+import functools
 import json
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -55,6 +60,14 @@ class Command:
             peak = int(found[0].split()[1]) * 1024
         return Done(code, stdout, stderr, peak)
 
+    def has_ended(self) -> bool:
+        """Whether it has; nothing is left of it that would still do something."""
+        return not is_alive(self.pid)
+
+    def send_signal(self, signum: int) -> None:
+        """To it alone."""
+        os.kill(self.pid, signum)
+
     def until(self, condition: Callable[[], object]) -> None:
         """Waits for a condition, but not beyond the command's end."""
         last = time.monotonic() + PATIENCE
@@ -69,19 +82,36 @@ class Command:
         return [pid for pid in found if b"fork_server" in _command_line(pid)]
 
 
-class CommandServer:
-    """Starts commands, see ``fork_server``."""
+#: Variables that count when a program is imported. gRPC's the command itself sets, too late here.
+_VARIABLES = {"bert-data": {"GRPC_VERBOSITY": "NONE"}, "bert-train": {"OMP_NUM_THREADS": "1"}}
 
-    def __init__(self, folder: Path):
+
+@functools.cache
+def server_of(program: str) -> CommandServer:
+    """The one of this process for ``bert-data`` or ``bert-train``; it ends with the process."""
+    folder = Path(tempfile.mkdtemp(prefix=f"{program}-tests-"))
+    server = CommandServer(folder, program=program)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(server.close)
+    return server
+
+
+class CommandServer:
+    """Starts commands, see ``fork_server``.
+
+    Args:
+      folder: for what they print.
+      program: ``bert-data`` or ``bert-train``.
+    """
+
+    def __init__(self, folder: Path, *, program: str):
         self._folder = folder
         self._count = 0
+        self._socket = str(folder / "socket")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.end_to_end.fork_server"],
+            [sys.executable, "-m", "tests.end_to_end.fork_server", program, self._socket],
             cwd=ROOT,
-            env={
-                **os.environ,
-                "GRPC_VERBOSITY": "NONE",
-            },  # the command itself does it too late here
+            env={**os.environ, **_VARIABLES[program]},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -96,7 +126,7 @@ class CommandServer:
     def start(
         self, *arguments: object, before: str = "", environment: dict[str, str] | None = None
     ) -> Command:
-        """Starts ``bert-data``.
+        """Starts a command.
 
         Args:
           arguments: of the command line.
@@ -122,6 +152,12 @@ class CommandServer:
         """Starts a build of one input."""
         fixed = ["--vocab_file", VOCAB, "--output", output]
         return self.start("build", corpus, *fixed, *flags, **keywords)
+
+    def shell_command(self) -> str:
+        """What a shell script has to exec, with its arguments behind it; the server has started then."""
+        self.ask({"ready": True})
+        client = Path(__file__).with_name("fork_client.py")
+        return shlex.join([sys.executable, "-I", "-S", str(client), self._socket])
 
     def close(self) -> None:
         assert self._process.stdin

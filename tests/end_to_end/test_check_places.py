@@ -15,7 +15,7 @@ from pipeline import check_graph
 from pipeline.check import check
 from pipeline.cli import main
 from runners.local import _DeathWatch
-from tests.builds import DATA, build_here
+from tests.builds import DATA, build_here, run_command
 from tests.fault_files import edit
 from tests.faults import Planter
 
@@ -81,13 +81,13 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_manifest_that_cannot_be_is_a_violation(planter, damage, workers, capsys):
+def test_a_manifest_that_cannot_be_is_a_violation(planter, damage, workers):
     plant, rule = DAMAGES[damage]
     plant(planter)
-    assert main(["check", str(planter.directory), "--num_workers", workers]) == 1
-    printed = capsys.readouterr()
-    assert f": {rule}: " in printed.out
-    assert "error" not in printed.err
+    done = run_command("check", planter.directory, "--num_workers", workers)
+    assert done.returncode == 1
+    assert f": {rule}: " in done.stdout
+    assert "error" not in done.stderr
 
 
 def test_short_rows_that_lack_one_token(tmp_path):

@@ -87,6 +87,6 @@ def test_more_shards_than_documents_is_said(tmp_path, capfd):
 def test_threads_of_the_tokenizer_do_not_hang_a_forked_worker(tmp_path):
     done = run_command(
         "build", CORPUS, "--vocab_file", VOCAB, "--output", tmp_path / "out", "--num_workers=2",
-        env={"TOKENIZERS_PARALLELISM": "true"}, timeout=120,
+        env={"TOKENIZERS_PARALLELISM": "true"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -30,17 +29,22 @@ class Block(NamedTuple):
     text: str
 
 
-BLOCKS = [Block(*found) for found in re.findall(r"^```(\w+)\n(.*?)^```$", README, re.M | re.S)]
+#: What runs on other runners is tested with those, see tests/clusters/test_runner_docs.py.
+BLOCKS = [
+    Block(*found)
+    for found in re.findall(r"^```(\w+)\n(.*?)^```$", README, re.M | re.S)
+    if "--runner" not in found[1]
+]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(tmp_path_factory, commands):
     """A copy of what a clone has and the commands need; ``bert-data`` there is this checkout's."""
     here = tmp_path_factory.mktemp("readme")
     shutil.copytree(DATA, here / "tests" / "data")
     (here / "bin").mkdir()
     command = here / "bin" / "bert-data"
-    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m pipeline "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec {commands.shell_command()} "$@"\n')
     command.chmod(0o755)
     return here
 
@@ -88,6 +92,7 @@ def run_block(folder: Path, block: Block, *, demo: str) -> str:
     return run(folder, "bash", "-ec", block.text)
 
 
+@pytest.mark.timeout(1200)
 def test_every_block_runs_and_prints_what_is_shown(folder, demo):
     assert {block.language for block in BLOCKS} == {"bash", "python", "text"}
     assert len(BLOCKS) > 12

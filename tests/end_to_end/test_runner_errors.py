@@ -131,7 +131,7 @@ def test_what_is_wrong_before_a_run_is_one_line_and_leaves_nothing(commands, tmp
 def test_the_command_of_a_shell_fails_as_well(tmp_path):
     (tmp_path / "bad.txt").write_bytes(b"\xff\n\nOne.\nTwo.\n\nThree.\n")
     flags = ["--vocab_file", VOCAB, "--output", tmp_path / "out", "--num_workers=2"]
-    done = run_command("build", tmp_path / "bad.txt", *flags)
+    done = run_command("build", tmp_path / "bad.txt", *flags, env={})
     assert done.returncode == 3
     assert done.stderr.startswith("bert-data: error: 1 of 3 records were refused (1 undecodable), ")
     assert done.stderr.count("\n") == 1

@@ -166,19 +166,17 @@ def test_a_run_that_is_killed_while_it_saves_goes_on_from_the_checkpoint_before(
 ):
     """SIGKILL, in the middle of the second checkpoint: after the model, before its name."""
     output = tmp_path / "killed"
-    code = (
-        "import os, signal, sys, torch\n"
-        "from train.cli import main\n"
+    before = (
+        "import os, signal, torch\n"
         "save = torch.save\n"
         "def killed(state, file):\n"
         "    if state['step'] == 4:\n"
         "        file.write(b'half of it'); file.flush(); os.kill(os.getpid(), signal.SIGKILL)\n"
         "    save(state, file)\n"
         "torch.save = killed\n"
-        "main(sys.argv[1:])\n"
     )
     flags = "--model 1,64 --steps 5 --batch_size 8 --learning_rate 1e-3 --save_checkpoints_steps 2"
-    process = start("-c", code, train_data, "--output", output, *flags.split())
+    process = start(train_data, "--output", output, *flags.split(), before=before)
     assert wait(process)[0] == -signal.SIGKILL
     names = {path.name for path in output.glob("*checkpoint*")} | {
         path.name for path in output.glob(".*")

@@ -103,13 +103,12 @@ def test_a_limit_of_the_system_is_one_line_too(train_data, tmp_path, size):
     """As the libraries say it, which have errors of their own: files may only be so long."""
     output = tmp_path / "out"
     flags = "--model 1,64 --steps 4 --batch_size 8"
-    code = (
-        "import resource, sys\n"
-        "from train.cli import main\n"
+    before = (
+        "import resource\n"
         f"resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, resource.RLIM_INFINITY))\n"
-        "sys.exit(main(sys.argv[1:]))\n"
     )
-    ended, _, stderr = wait(start("-c", code, train_data, "--output", output, *flags.split()))
+    command = start(train_data, "--output", output, *flags.split(), before=before)
+    ended, _, stderr = wait(command)
     assert ended == 1
     assert stderr.startswith(f"bert-train: error: {output / 'checkpoint-4'} cannot be written: ")
     assert "File too large" in stderr

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.builds import ROOT
-from tests.end_to_end.commands import PATIENCE, PROMPTLY, processes
+from tests.end_to_end.commands import PATIENCE, Command, server_of
 from train.config import TrainConfig
 from train.step import Stepper
 from train.train import Report, train
@@ -63,61 +59,44 @@ def check_goes_on(whole: Report, resumed: Report, *outputs: Path, first: int) ->
     assert one.read_bytes() == other.read_bytes()
 
 
-def start(*arguments: object, **environment: object) -> subprocess.Popen[str]:
-    """``python -m ...`` with one thread, whatever the machine is called; :func:`wait` for it."""
+def start(*flags: object, before: str = "", **environment: object) -> Command:
+    """``bert-train`` with one thread, whatever the machine is called; :func:`wait` for it.
+
+    Args:
+      flags: of the command line.
+      before: Python to run first.
+      environment: variables to set.
+    """
     loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
-    environment = {"OMP_NUM_THREADS": 1, "GLOO_SOCKET_IFNAME": loopback, **environment}
-    return subprocess.Popen(
-        [sys.executable, *map(str, arguments)],
-        cwd=ROOT,
-        env={**os.environ, **{k: str(v) for k, v in environment.items()}},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    variables = {"GLOO_SOCKET_IFNAME": loopback} | {k: str(v) for k, v in environment.items()}
+    return server_of("bert-train").start(*flags, before=before, environment=variables)
 
 
-def start_two(*arguments: object) -> list[subprocess.Popen[str]]:
+def start_two(*flags: object) -> list[Command]:
     """Two processes that train together, as ``torchrun`` would start them."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
     meet = {"WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    return [start(*arguments, RANK=rank, LOCAL_RANK=rank, **meet) for rank in range(2)]
+    return [start(*flags, RANK=rank, LOCAL_RANK=rank, **meet) for rank in range(2)]
 
 
-def wait(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+def wait(command: Command) -> tuple[int, str, str]:
     """Its exit code, and what it said; it is killed if it takes too long."""
-    try:
-        stdout, stderr = process.communicate(timeout=PATIENCE)
-    except subprocess.TimeoutExpired:
-        raise AssertionError(_killed(process)) from None
-    return process.returncode, stdout, stderr
+    done = command.wait()
+    return done.code, done.stdout, done.stderr
 
 
-def until_step(output: Path, step: int, *running: subprocess.Popen[str]) -> None:
+def until_step(output: Path, step: int, *running: Command) -> None:
     """Waits for a step to be in the log; all of them are killed if it does not come."""
     last = time.monotonic() + PATIENCE
     while not any(line["step"] >= step for line in metrics(output) if line["kind"] == "train"):
-        if time.monotonic() > last or any(process.poll() is not None for process in running):
-            raise AssertionError([_killed(process) for process in running])
+        if time.monotonic() > last or any(command.has_ended() for command in running):
+            for command in running:
+                with contextlib.suppress(ProcessLookupError):
+                    command.send_signal(signal.SIGKILL)
+            raise AssertionError([wait(command) for command in running])
         time.sleep(0.02)
-
-
-def _killed(process: subprocess.Popen[str]) -> tuple[str, str]:
-    """Ends a process with all it started, and gives what it said."""
-    _kill(process.pid)
-    return process.communicate(timeout=PROMPTLY)
-
-
-def _kill(pid: int) -> None:
-    # One by one: torchrun's own processes have sessions of their own, and hold its pipes open.
-    children = [child for child, parent, _ in processes() if parent == pid]
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-    for child in children:
-        _kill(child)
 
 
 def lines_of(stderr: str) -> list[str]:

@@ -144,7 +144,7 @@ def test_what_cannot_be_removed_is_an_error(monkeypatch):
 
 
 def test_store_packages_are_not_imported_for_what_is_here():
-    done = run_command("build", "--help")
+    done = run_command("build", "--help", env={})
     assert done.stderr == ""
     program = "import sys, schemas.stores, pipeline.cli, train.manifest; print(*sys.modules)"
     loaded = subprocess.run(
@@ -176,6 +176,29 @@ def test_flags_of_beam_reach_the_file_systems_before_a_pipeline_is_made(monkeypa
     for command in ("build", "plan"):
         main([command, "memory://box/a", *flags, f"--s3_endpoint_url=http://{command}"])
     assert seen == ["http://build", "http://plan"]
+
+
+def test_clients_of_s3_are_of_one_session(monkeypatch):
+    """Each of its own costs ten times as much."""
+    boto3 = pytest.importorskip("boto3")
+    from apache_beam.io.aws.clients.s3 import boto3_client
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    made = []
+
+    def make(make_one=boto3.session.Session):
+        made.append(make_one())
+        return made[-1]
+
+    monkeypatch.setattr(boto3.session, "Session", make)
+    monkeypatch.setattr(boto3_client, "boto3", boto3)
+    monkeypatch.setattr(stores, "_share_session", stores._share_session.__wrapped__)
+    stores.file_system("s3://box/a")
+    options = PipelineOptions(["--s3_region_name=eu-west-1"])
+    one, other = boto3_client.Client(options).client, boto3_client.Client(options).client
+    assert one is not other
+    assert len(made) == 1
+    assert one.meta.region_name == "eu-west-1"
 
 
 def test_a_wrong_store_is_refused_by_name():
