@@ -132,10 +132,13 @@ def check_workers(options: PipelineOptions, cluster: FlinkRest) -> None:
             "external_service_address"
         )
         _check_pool(address or "", managers)
-    elif portable.environment_type == "PROCESS" and managers:
-        # Where the task managers are on this machine, their command has to be, too.
-        if all(_is_here(manager.host) for manager in managers):
-            check_command(portable)
+    # Where the task managers are on this machine, their command has to be, too.
+    elif (
+        portable.environment_type == "PROCESS"
+        and managers
+        and all(_is_here(manager.host) for manager in managers)
+    ):
+        check_command(portable)
 
 
 def _check_pool(address: str, managers: list[TaskManager]) -> None:

@@ -186,7 +186,7 @@ def test_the_command_of_workers_on_this_machine_has_to_be_there(capsys, tmp_path
         f"--environment_config='{config}': there is no such program; give the path of bert-data-worker"
     )
     assert refused(capsys, tmp_path, [*flags, "--environment_config=/no/worker"]) == (
-        "--environment_config='/no/worker': is not of the form {\"command\": \"/path\"}"
+        '--environment_config=\'/no/worker\': is not of the form {"command": "/path"}'
     )
 
 
