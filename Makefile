@@ -41,7 +41,9 @@ demo-train: $(VENV)/.stamp-train
 	  --batch_size 16 --optimizer adamw --learning_rate 1e-3 --warmup_steps 200 --dropout 0 \
 	  --log_every 200
 
-test: lint
+# Kernels are compiled while types are checked: else every process of pytest does it for itself.
+test: $(STAMP)
+	@$(BIN)/python -m runners.images.warm & $(MAKE) lint && wait
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # Half an hour: every runner, clusters that are killed, the stand-in for Dataflow.

@@ -35,7 +35,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         corpus = folder / "corpus.txt"
-        corpus.write_text("\n\n".join([_TEXT.replace(". ", ".\n")] * 4))
+        # As many different documents: of one, B would have no other to come from.
+        corpus.write_text("\n".join(_TEXT.replace(". ", ".\n") * n for n in range(1, 5)))
         for size in (len(_WORDS), 1 << 16):
             vocab = folder / f"vocab{size}.txt"
             more = (f"x{n}" for n in range(size - len(_WORDS)))
