@@ -1,5 +1,6 @@
 # make demo   build and show the bundled sample     make test   everything CI checks
 # make lint   ruff and mypy only                    make clean  remove what the others made but runners
+# make setup  the environment of make test only
 # make runners     fetch Flink, Spark and Prism into .runners (0.7 GB; needs Java, Maven, Go), for the
 #                  tests that are skipped without them     make distclean   clean, and remove those too
 # make test-clusters   what runners do with a build when they or their workers are killed: half an hour
@@ -22,7 +23,7 @@ CODE := schemas transforms pipeline runners train tests benchmarks
 comma := ,
 STAMP := $(VENV)/.stamp-$(subst $(comma),+,$(EXTRAS))
 
-.PHONY: demo demo-train test test-clusters lint runners clean distclean
+.PHONY: demo demo-train setup test test-clusters lint runners clean distclean
 # One environment: two installations at once would be in each other's way.
 .NOTPARALLEL:
 
@@ -43,12 +44,14 @@ demo-train: $(VENV)/.stamp-train
 
 # Kernels are compiled while types are checked: else every process of pytest does it for itself.
 test: $(STAMP)
-	@$(BIN)/python -m runners.images.warm & $(MAKE) lint && wait
+	@$(BIN)/python -m runners.images.warm & warm=$$!; $(MAKE) lint && wait $$warm
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # Half an hour: every runner, clusters that are killed, the stand-in for Dataflow.
 test-clusters: runners $(STAMP)
 	$(BIN)/python -m pytest tests/clusters -m "clusters or not clusters"
+
+setup: $(STAMP)
 
 lint: $(STAMP)
 	$(BIN)/ruff check setup.py $(CODE)
