@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -39,12 +40,13 @@ def find_place(prepared: Prepared, beam_args: Sequence[str]) -> Place | None:
     runner = find_runner(config.runner)
     paths = {
         "input": [file.path for file in prepared.files],
-        "output": [config.output],
+        "output": [config.output] if config.output != os.devnull else [],  # of a plan
         "temp_dir": [config.temp_dir] if config.temp_dir else [],
     }
     submission = Submission(
         name=f"bert-data-{job.fingerprint[:12]}",
-        paths={} if config.shared_files else paths,
+        paths=paths,
+        shared_files=config.shared_files,
         blocks=job.layout.num_blocks,
         num_workers=config.num_workers,
         shuffle=_resolve_shuffle(config),

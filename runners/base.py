@@ -15,6 +15,7 @@ from apache_beam.metrics.metric import MetricsFilter
 from apache_beam.options.pipeline_options import DebugOptions, PipelineOptions, PortableOptions
 from apache_beam.runners.runner import PipelineResult
 
+from runners.environments import check_process, check_workers_here
 from schemas.errors import ConfigError
 from schemas.stores import scheme_of
 
@@ -44,6 +45,7 @@ class Submission:
       num_workers: what ``--num_workers`` says; None if nothing.
       shuffle: ``files`` or ``runner``.
       wait: whether the command stays until the job has ended.
+      shared_files: whether all machines have the local ones of the paths under the same names.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Submission:
     num_workers: int | None = None
     shuffle: str = "runner"
     wait: bool = True
+    shared_files: bool = False
 
 
 class Runner(abc.ABC):
@@ -80,8 +83,11 @@ class Runner(abc.ABC):
         Raises:
           ConfigError: of the flag that is wrong, with its value and what to do.
         """
-        if not self.sees_this_machine(options):
+        if not (submission.shared_files or self.sees_this_machine(options)):
             refuse_local_paths(submission, self.name)
+        check_process(options)
+        if self.is_here(options):
+            check_workers_here(options)
         if not submission.wait and not self.outlives_the_command(options):
             raise ConfigError(
                 "wait", False, f"a job of --runner={self.name} ends with the command; leave it out"
@@ -91,9 +97,14 @@ class Runner(abc.ABC):
         """The options with what workers need that have none of it, such as this package itself."""
         return options
 
+    def is_here(self, options: PipelineOptions) -> bool:
+        """Whether it is known to run on this machine, and to start what it starts here."""
+        return False
+
     def sees_this_machine(self, options: PipelineOptions) -> bool:
         """Whether the workers read and write the files of this machine under the same names."""
-        return options.view_as(PortableOptions).environment_type == _HERE
+        kind = options.view_as(PortableOptions).environment_type
+        return kind == _HERE or (kind == "PROCESS" and self.is_here(options))
 
     def works_in_this_process(self, options: PipelineOptions) -> bool:
         """Whether the workers are threads of this process, and say how far they are themselves."""

@@ -6,6 +6,7 @@ someone who says so.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -50,7 +51,7 @@ _REQUIRED = {
     "temp_location": ("gs://my-bucket/tmp", "a folder for what is staged"),
 }
 
-#: What the flag does that an error of Beam's about options is about.
+#: Words of Beam's errors about options, and the flags that those are about.
 _OPTION_OF_ERROR = {
     "Project ID": "project",
     "job_name": "job_name",
@@ -107,7 +108,8 @@ class Dataflow(Runner):
                 cloud.template_location,
                 "only describes a job, so that there is none to wait for; say --no-wait",
             )
-        super().check(options, submission)
+        # Whatever machines share among themselves, the service's are not among them.
+        super().check(options, dataclasses.replace(submission, shared_files=False))
         _check_values(options)
         _check_setup_file(options.view_as(SetupOptions).setup_file)
         _check_bucket(options)
@@ -150,6 +152,11 @@ class Dataflow(Runner):
                     str(error)
                 ) from error  # what a worker raised is looked for in it
             raise BuildError(_failure(error, self.page(options, result))) from error
+        except AssertionError as error:  # Beam's thread that asks for it has ended before the job
+            raise BuildError(
+                "the service does not say any more how the job is; it goes on: "
+                f"{self.page(options, result)}"
+            ) from error
         return state
 
     def keeps(self, options: PipelineOptions, result: PipelineResult) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
+import socket
 import sys
 from pathlib import Path
 
@@ -11,9 +13,19 @@ from apache_beam.options.pipeline_options import PipelineOptions, PortableOption
 
 from schemas.errors import ConfigError
 
-__all__ = ["check_command", "check_process", "environment_flags"]
+__all__ = [
+    "check_command",
+    "check_pool",
+    "check_process",
+    "check_workers_here",
+    "environment_flags",
+    "pool_address",
+]
 
 _COMMAND = "bert-data-worker"
+
+#: Seconds for a connection.
+_PATIENCE = 10.0
 
 #: Milliseconds that workers wait for the next stage, where the runner heeds it: Flink does not.
 _KEEP_WORKERS = 60_000
@@ -55,8 +67,17 @@ def check_process(options: PipelineOptions) -> None:
         )
 
 
+def check_workers_here(options: PipelineOptions) -> None:
+    """``ConfigError`` if workers are on this machine and would never come; a job would wait for ever."""
+    portable = options.view_as(PortableOptions)
+    if portable.environment_type == "PROCESS":
+        check_command(portable)
+    elif portable.environment_type == "EXTERNAL":
+        check_pool(*pool_address(portable))
+
+
 def check_command(portable: PortableOptions) -> None:
-    """``ConfigError`` if workers are on this machine without their program: a job would wait for ever."""
+    """``ConfigError`` if this machine has not the program that its workers are."""
     config = portable.environment_config or "{}"
     try:
         command = json.loads(config).get("command") or portable.lookup_environment_option(
@@ -72,6 +93,39 @@ def check_command(portable: PortableOptions) -> None:
             config,
             f"there is no such program; give the path of {_COMMAND}",
         )
+
+
+def pool_address(portable: PortableOptions) -> tuple[str, int]:
+    """Host and port of the pool of workers that the options name.
+
+    Raises:
+      ConfigError: they name none.
+    """
+    given = portable.environment_config or portable.lookup_environment_option(
+        "external_service_address"
+    )
+    address = str(given or "")
+    if address.startswith("{"):
+        with contextlib.suppress(ValueError):
+            address = json.loads(address).get("url", "")
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise ConfigError("environment_config", given, "is no HOST:PORT of a pool of workers")
+    return host, int(port)
+
+
+def check_pool(host: str, port: int) -> None:
+    """``ConfigError`` if no pool of workers answers there, for which Beam waits for ever."""
+    try:
+        socket.create_connection((host, port), timeout=_PATIENCE).close()
+    except (OSError, OverflowError) as error:
+        raise ConfigError(
+            "environment_config",
+            f"{host}:{port}",
+            f"no pool of workers answers there ({error}), for which a job would wait for ever; start it "
+            "where the tasks run (python -m apache_beam.runners.worker.worker_pool_main "
+            f"--service_port={port} --container_executable={_COMMAND})",
+        ) from None
 
 
 def _worker_command() -> str | None:

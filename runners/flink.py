@@ -19,7 +19,7 @@ from apache_beam.runners.runner import PipelineResult, PipelineState
 
 from runners import flink_checks
 from runners.base import AMOUNTS, Runner, Submission
-from runners.environments import check_process, environment_flags
+from runners.environments import environment_flags
 from runners.flink_rest import ENDED, FlinkRest
 from runners.java import check_jar, check_java
 from schemas.errors import BuildError
@@ -65,7 +65,8 @@ class Flink(Runner):
         with flink_checks.answering(flink.flink_master):
             version, slots = cluster.version(), cluster.slots()
             most = max((each.slots for each in cluster.task_managers()), default=1)
-        flags = flink_checks.version_flags(given, version)
+        # Else the job server runs already, somewhere, and its version is known there.
+        flags = [] if portable.job_endpoint else flink_checks.version_flags(given, version)
         parallelism = flink.parallelism
         if parallelism == -1:
             parallelism = max(1, min(submission.num_workers or slots.free, submission.blocks))
@@ -77,7 +78,6 @@ class Flink(Runner):
 
     def check(self, options: PipelineOptions, submission: Submission) -> None:
         super().check(options, submission)
-        check_process(options)
         self._wait = submission.wait
         flink, master = options.view_as(FlinkRunnerOptions), master_of(options)
         # Else the job server runs already, somewhere.
@@ -106,6 +106,9 @@ class Flink(Runner):
                         master,
                     )
         return options
+
+    def is_here(self, options: PipelineOptions) -> bool:
+        return not (master_of(options) or options.view_as(PortableOptions).job_endpoint)
 
     def outlives_the_command(self, options: PipelineOptions) -> bool:
         return bool(master_of(options)) and not self.sees_this_machine(options)

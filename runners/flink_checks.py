@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
-import json
 import re
 import socket
 import urllib.error
@@ -19,7 +18,7 @@ from apache_beam.options.pipeline_options import (
 )
 
 from runners.base import Submission
-from runners.environments import check_command
+from runners.environments import check_command, check_pool, pool_address
 from runners.flink_rest import FlinkRest, TaskManager
 from schemas.errors import ConfigError
 
@@ -33,9 +32,6 @@ __all__ = [
 ]
 
 _PUBLISHED = FlinkRunnerOptions.PUBLISHED_FLINK_VERSIONS
-
-#: Seconds for a connection.
-_PATIENCE = 10.0
 
 
 @contextlib.contextmanager
@@ -128,10 +124,7 @@ def check_workers(options: PipelineOptions, cluster: FlinkRest) -> None:
     """``ConfigError`` if a worker would never come."""
     portable, managers = options.view_as(PortableOptions), cluster.task_managers()
     if portable.environment_type == "EXTERNAL":
-        address = portable.environment_config or portable.lookup_environment_option(
-            "external_service_address"
-        )
-        _check_pool(address or "", managers)
+        _check_pool(*pool_address(portable), managers)
     # Where the task managers are on this machine, their command has to be, too.
     elif (
         portable.environment_type == "PROCESS"
@@ -141,14 +134,8 @@ def check_workers(options: PipelineOptions, cluster: FlinkRest) -> None:
         check_command(portable)
 
 
-def _check_pool(address: str, managers: list[TaskManager]) -> None:
+def _check_pool(host: str, port: int, managers: list[TaskManager]) -> None:
     """The address is one of each task manager's machine, and not always one of this one."""
-    if address.startswith("{"):
-        with contextlib.suppress(ValueError):
-            address = json.loads(address).get("url", "")
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit():
-        raise ConfigError("environment_config", address, "is no HOST:PORT of a pool of workers")
     hosts = Counter(manager.host for manager in managers)
     machine, several = hosts.most_common(1)[0] if hosts else ("", 0)
     try:
@@ -158,22 +145,13 @@ def _check_pool(address: str, managers: list[TaskManager]) -> None:
     if (several if is_beside else len(managers)) > 1:
         raise ConfigError(
             "environment_config",
-            address,
+            f"{host}:{port}",
             f"is one pool for {several if is_beside else len(managers)} task managers"
             f"{f' on {machine}' if is_beside else ''}, which would wait for ever; give each a pool "
             "of its own at an address that is the same for all, such as localhost:50000",
         )
     if not is_beside or all(map(_is_here, hosts)):
-        try:
-            socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
-        except OSError as error:
-            raise ConfigError(
-                "environment_config",
-                address,
-                f"no pool of workers answers there ({error}), for which a job would wait for ever; start "
-                "one beside each task manager (python -m apache_beam.runners.worker.worker_pool_main "
-                f"--service_port={port} --container_executable=bert-data-worker)",
-            ) from None
+        check_pool(host, port)
 
 
 def _is_here(host: str) -> bool:

@@ -56,6 +56,10 @@ class FlinkRest:
 
     def __init__(self, master: str):
         self.url = (master if "://" in master else f"http://{master}").rstrip("/")
+        # A proxy of the environment has no way to this machine itself.
+        here = urllib.parse.urlsplit(self.url).hostname in ("localhost", "127.0.0.1", "::1")
+        handlers = [urllib.request.ProxyHandler({})] if here else []
+        self._opener = urllib.request.build_opener(*handlers)
 
     def version(self) -> str:
         """Of Flink, ``1.19.3``."""
@@ -118,7 +122,7 @@ class FlinkRest:
     def _open(self, path: str, *, method: str = "GET") -> bytes:
         request = urllib.request.Request(self.url + path, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
+            with self._opener.open(request, timeout=_PATIENCE) as answer:
                 return bytes(answer.read())
         except http.client.HTTPException as error:  # somebody speaks, but not HTTP
             raise OSError(f"no HTTP: {error!r}") from error

@@ -14,7 +14,7 @@ from apache_beam.options.pipeline_options import (
 from apache_beam.runners.portability.prism_runner import PrismJobServer
 
 from runners.base import Runner, Submission
-from runners.environments import check_command, check_process, environment_flags
+from runners.environments import environment_flags
 from schemas.errors import ConfigError
 
 __all__ = ["Prism"]
@@ -40,14 +40,11 @@ class Prism(Runner):
 
     def check(self, options: PipelineOptions, submission: Submission) -> None:
         super().check(options, submission)
-        check_process(options)
-        if options.view_as(PortableOptions).environment_type == "PROCESS":
-            check_command(options.view_as(PortableOptions))
         if not options.view_as(PortableOptions).job_endpoint:
             _check_binary(options)
 
-    def sees_this_machine(self, options: PipelineOptions) -> bool:
-        return True
+    def is_here(self, options: PipelineOptions) -> bool:
+        return not options.view_as(PortableOptions).job_endpoint
 
 
 def _check_binary(options: PipelineOptions) -> None:

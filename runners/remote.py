@@ -34,8 +34,11 @@ __all__ = ["RemoteRun", "run_remotely"]
 #: Seconds between two questions how far the job is.
 _INTERVAL = 2.0
 
-#: An answer may take that long, or the job is given up.
-_CANCEL_SECONDS = 10.0
+#: Until a job is given up that is told to end: a cluster has half a minute.
+_CANCEL_SECONDS = 40.0
+
+#: What Beam's client raises when its job server does not answer.
+_UNREACHABLE = (grpc.RpcError, grpc.FutureTimeoutError)
 
 _GO_ON = "go on with --resume"
 
@@ -91,23 +94,30 @@ def run_remotely(
         shown = stack.enter_context(contextlib.ExitStack())
         shown.enter_context(display)
         server = stack.enter_context(serving(run.options, run.runner.beams_name))
+        # Within the job server's life: who still asks when it is ended takes that for its death.
+        asked = stack.enter_context(contextlib.ExitStack())
         with _gone(server, interrupts), translated():
             pipeline = beam.Pipeline(options=run.options)
             construct(pipeline)
             result = pipeline.run()
-        page = run.runner.page(run.options, result)
-        if not run.quiet and page:
-            print(f"The job: {page}", flush=True)
-        if not run.submission.wait:
-            return False
-        shown.enter_context(watch.asking(result, server))
         with _gone(server, interrupts):
+            page = run.runner.page(run.options, result)
+            if not run.quiet and page:
+                print(f"The job: {page}", flush=True)
+            if not run.submission.wait:
+                return False
+            asked.enter_context(watch.asking(result, server))
             try:
                 _wait(run, result, interrupts)
-            except BaseException:
+            except BaseException as error:
+                asked.close()
                 if interrupts.cause is not None:
                     shown.close()  # the runner may have to ask
                     _stop(run, result, interrupts.cause)
+                elif isinstance(error, _UNREACHABLE) and run.runner.outlives_the_command(
+                    run.options
+                ):
+                    _cancel(run, result)  # it would write beside the build that goes on with it
                 raise
     return True
 
@@ -155,7 +165,7 @@ def _gone(server: JobServer | None, interrupts: Interrupts) -> Iterator[None]:
     """A context in which a job server that cannot be reached is a ``BuildError``, with its reason."""
     try:
         yield
-    except (grpc.RpcError, grpc.FutureTimeoutError) as error:
+    except _UNREACHABLE as error:
         if interrupts.cause is not None:
             raise
         raise BuildError(f"the job server {_how(server, error)}; {_GO_ON}") from error
@@ -219,7 +229,7 @@ class _Watch:
             self._interrupts.insist()
             if server is not None and (how := server.find_dead()) and not self._ended.is_set():
                 self._interrupts.stop(BuildError(f"the job server {how}; {_GO_ON}"))
-                return
+                continue
             with contextlib.suppress(Exception):  # the next answer will do
                 self._state = run.runner.state(run.options, result)
                 if self._counters is None:

@@ -14,7 +14,7 @@ from apache_beam.options.pipeline_options import (
 from apache_beam.runners.portability.spark_runner import LOCAL_MASTER_PATTERN
 
 from runners.base import Runner, Submission
-from runners.environments import check_command, check_process, environment_flags
+from runners.environments import environment_flags
 from runners.java import check_jar, check_java
 from schemas.errors import ConfigError
 
@@ -44,10 +44,7 @@ class Spark(Runner):
 
     def check(self, options: PipelineOptions, submission: Submission) -> None:
         super().check(options, submission)
-        check_process(options)
         portable = options.view_as(PortableOptions)
-        if portable.environment_type == "PROCESS" and self.sees_this_machine(options):
-            check_command(portable)
         spark = options.view_as(SparkRunnerOptions)
         _check_master(spark.spark_master_url)
         if spark.spark_submit_uber_jar and not spark.spark_rest_url:
@@ -59,12 +56,10 @@ class Spark(Runner):
                 check_java(options)
             check_jar("spark_job_server_jar", spark.spark_job_server_jar, target=_TARGET)
 
-    def sees_this_machine(self, options: PipelineOptions) -> bool:
+    def is_here(self, options: PipelineOptions) -> bool:
         master = options.view_as(SparkRunnerOptions).spark_master_url
         own = not options.view_as(PortableOptions).job_endpoint
-        local = own and re.match(LOCAL_MASTER_PATTERN, master) is not None
-        process = options.view_as(PortableOptions).environment_type == "PROCESS"
-        return (local and process) or super().sees_this_machine(options)
+        return own and re.match(LOCAL_MASTER_PATTERN, master) is not None
 
     def outlives_the_command(self, options: PipelineOptions) -> bool:
         # The driver of a job is in the job server.

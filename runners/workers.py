@@ -41,9 +41,9 @@ def can_fork() -> bool:
 
 def death(exit_code: int) -> str:
     """How a process ended, as a predicate; the code as ``subprocess`` has it."""
-    if exit_code < 0:
+    with contextlib.suppress(ValueError):  # no signal has that number
         return f"was killed by {signal.Signals(-exit_code).name}"
-    return f"ended with exit code {exit_code}"
+    return f"ended with exit code {exit_code if exit_code >= 0 else 128 - exit_code}"
 
 
 class Workers:
@@ -126,8 +126,9 @@ class ForkedWorkers(Workers):
         except OSError:
             self.close()
             raise
-        self._listener.close()
-        os.close(self._driver_gone)
+        finally:
+            self._listener.close()
+            os.close(self._driver_gone)
 
     @property
     def command(self) -> str:
@@ -162,6 +163,7 @@ class ForkedWorkers(Workers):
         self._pids = []
         with contextlib.suppress(OSError):
             os.close(self._driver_alive)
+        self._driver_alive = -1  # its number may be another file's by now
 
     def _fork(self, number: int, on_start: Callable[[int], None]) -> int:
         sys.stdout.flush()

@@ -34,12 +34,18 @@ _IN_EVERY_RUN = (
 PATIENCE = 900.0
 
 
-def pytest_collection_modifyitems(items):
-    """Marks what only ``make test-clusters`` runs."""
-    for item in items:
-        here = item.path.parent == Path(__file__).parent
-        if here and not item.name.startswith(_IN_EVERY_RUN):
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """Marks what only ``make test-clusters`` runs; what every run has must not be lost by a new name."""
+    here = [item for item in items if item.path.parent == Path(__file__).parent]
+    for item in here:
+        if not item.name.startswith(_IN_EVERY_RUN):
             item.add_marker(pytest.mark.clusters)
+    whole = len({item.path for item in here}) == len([*Path(__file__).parent.glob("test_*.py")])
+    if whole and not any("::" in each for each in config.args):
+        lost = [name for name in _IN_EVERY_RUN if not any(i.name.startswith(name) for i in here)]
+        if lost:
+            raise pytest.UsageError(f"no test of tests/clusters has a name that begins so: {lost}")
 
 
 @pytest.hookimpl(wrapper=True)

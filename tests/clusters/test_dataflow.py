@@ -23,12 +23,9 @@ from tests.clusters.dataflow_jobs import wait_for
 from tests.clusters.dataflow_service import DataflowService
 from tests.stores import running_store
 
-PRISM = ROOT / ".runners" / "prism"
-
 pytestmark = [
     pytest.mark.runners,
     pytest.mark.timeout(1500),  # the kernels are compiled for the staged package
-    pytest.mark.skipif(not PRISM.exists(), reason="needs Prism: make runners"),
 ]
 
 PROJECT = ["--project=my-project", "--region=europe-west4", "--no_auth"]
@@ -42,10 +39,10 @@ def store():
 
 
 @pytest.fixture(scope="module")
-def service(store, tmp_path_factory):
+def service(store, runners, tmp_path_factory):
     folder = tmp_path_factory.mktemp("dataflow")
     host = store.environment["STORAGE_EMULATOR_HOST"]
-    with DataflowService(folder, prism=PRISM, storage=host) as service:
+    with DataflowService(folder, prism=runners / "prism", storage=host) as service:
         yield service
 
 
@@ -232,7 +229,8 @@ def test_a_setup_file_is_staged_instead_of_a_wheel(command, service):
 def test_an_image_has_the_package(command, service):
     image = "europe-docker.pkg.dev/my-project/images/bert-data:1"
     service.on_create = lambda job: job.cancel()
-    run(command, f"--sdk_container_image={image}", "--no-wait")
+    done = run(command, f"--sdk_container_image={image}", "--no-wait")
+    assert done.returncode == 0, done.stderr
     job = list(service.jobs.values())[-1]
     wait_for(lambda: job.staged)
     assert not [name for name in job.staged if name.endswith((".whl", ".tar.gz"))]

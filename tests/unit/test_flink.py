@@ -11,13 +11,16 @@ import zipfile
 from typing import Any
 
 import pytest
+from apache_beam.options.pipeline_options import FlinkRunnerOptions
 from apache_beam.runners.runner import PipelineResult
+from apache_beam.utils.subprocess_server import JavaJarServer
 
 from runners.base import Submission
 from runners.flink import Flink
 from runners.flink_checks import jar_version
 from runners.flink_rest import FlinkRest
 from schemas.errors import ConfigError
+from tests.unit.test_runner_checks import CORPUS, refused
 
 JAVA_17 = 'openjdk version "17.0.1" 2021-10-19'
 
@@ -307,6 +310,146 @@ def test_the_workers_command_has_to_be_there(java, jar, flink):
     said = error_of(*flags, config)
     assert said.startswith('--environment_config=\'{"command": "/no/worker"}\': there is no such')
     assert "is not of the form" in error_of(*flags, "--environment_config=/no/worker")
+
+
+def closed_port():
+    """An address that refuses connections for as long as the socket is kept."""
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    return listener, f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+REFUSED = "[Errno 111] Connection refused"
+REST = "give HOST:PORT of its REST interface, or leave it out for the embedded Flink"
+POOL = (
+    "for which a job would wait for ever; start it where the tasks run (python -m "
+    "apache_beam.runners.worker.worker_pool_main --service_port={port} "
+    "--container_executable=bert-data-worker)"
+)
+
+#: What is changed, as flags and as answers of the cluster, and the line that build and plan end with.
+CHECKS: dict[str, tuple[list[str], dict[str, Any], str]] = {
+    "no Java": (
+        ["--job_server_java_launcher=/no/java"],
+        {},
+        "--job_server_java_launcher='/no/java': no such program; install Java 11 or newer, or name its "
+        "java here",
+    ),
+    "no jar": (
+        ["--flink_job_server_jar=/no/x.jar"],
+        {},
+        "--flink_job_server_jar='/no/x.jar': no such file; give the job server's jar, or leave it out",
+    ),
+    "a jar that cannot be fetched": (
+        ["--flink_job_server_jar=http://{closed}/x.jar"],
+        {},
+        "--flink_job_server_jar='http://{closed}/x.jar': the job server http://{closed}/x.jar cannot be "
+        f"had (<urlopen error {REFUSED}>); download it elsewhere and name it",
+    ),
+    "no cluster": (
+        ["--flink_master={closed}"],
+        {},
+        f"--flink_master='{{closed}}': does not answer ({REFUSED}); {REST}",
+    ),
+    "no Flink": (
+        [],
+        {"/config": {"version": 1}},
+        f"--flink_master='{{master}}': answers, but is no Flink; {REST}",
+    ),
+    "a jar for another Flink": (
+        [],
+        {"/config": {"flink-version": "1.20.1"}},
+        "--flink_job_server_jar='{jar}': is for Flink 1.19, and {master} runs 1.20.1; give one for 1.20, "
+        "or leave it out",
+    ),
+    "a version of another Flink": (
+        ["--flink_job_server_jar=", "--flink_version=1.20"],
+        {},
+        "--flink_version='1.20': is for Flink 1.20, and {master} runs 1.19.3; leave it out",
+    ),
+    "a Flink without job server": (
+        ["--flink_job_server_jar="],
+        {"/config": {"flink-version": "1.7.2"}},
+        "--flink_master='{master}': runs Flink 1.7.2, for which this Beam has no job server (it has "
+        "{published}); name one of an earlier Beam with --flink_job_server_jar",
+    ),
+    "too few slots": (
+        ["--num_shards=9", "--parallelism=9"],
+        {},
+        "--parallelism=9: {master} has 3 free slots of 4, and a job would wait for more; give at most 3, "
+        "or leave it out",
+    ),
+    "no free slot": (
+        [],
+        {"/overview": {"slots-total": 4, "slots-available": 0}},
+        "--flink_master='{master}': none of its 4 slots is free, for which a job would wait; cancel what "
+        "runs there",
+    ),
+    "no task managers": (
+        [],
+        {"/overview": {"slots-total": 0, "slots-available": 0}},
+        "--flink_master='{master}': has no task managers, for which a job would wait; start some",
+    ),
+    "no pool": (
+        ["--environment_type=EXTERNAL", "--environment_config={closed}"],
+        {},
+        f"--environment_config='{{closed}}': no pool of workers answers there ({REFUSED}), {POOL}",
+    ),
+    "no pool beside the embedded Flink": (
+        ["--flink_master=[local]", "--environment_type=EXTERNAL", "--environment_config={closed}"],
+        {},
+        f"--environment_config='{{closed}}': no pool of workers answers there ({REFUSED}), {POOL}",
+    ),
+    "no address of a pool": (
+        ["--environment_type=EXTERNAL", "--environment_config=somewhere"],
+        {},
+        "--environment_config='somewhere': is no HOST:PORT of a pool of workers",
+    ),
+    "no command of workers": (
+        ["--environment_type=PROCESS", '--environment_config={{"command": "/no/worker"}}'],
+        {},
+        '--environment_config=\'{{"command": "/no/worker"}}\': there is no such program; give the path of '
+        "bert-data-worker",
+    ),
+    "a local input": (
+        ["--no-shared_files"],
+        {},
+        "--input='{corpus}': is on this machine, and the workers of --runner=flink may be on others; give "
+        "a gs://, s3:// or hdfs:// path, or say --shared_files if all of them have it under this name",
+    ),
+}
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_every_check_is_one_line_of_build_and_of_plan(
+    capsys, tmp_path, java, jar, flink, monkeypatch, check
+):
+    flags, answers, line = CHECKS[check]
+    monkeypatch.setattr(JavaJarServer, "JAR_CACHE", str(tmp_path))
+    (tmp_path / "beam-runners-flink-1.20-job-server-2.77.0.jar").touch()
+    flink.hosts("127.0.0.1")
+    flink.answers |= answers
+    listener, closed = closed_port()
+    names = {
+        "closed": closed,
+        "port": closed.rpartition(":")[2],
+        "master": flink.master,
+        "jar": jar,
+        "corpus": CORPUS,
+        "published": ", ".join(FlinkRunnerOptions.PUBLISHED_FLINK_VERSIONS),
+    }
+    given = {
+        "--job_server_java_launcher": java(),
+        "--flink_job_server_jar": str(jar),
+        "--flink_master": flink.master,
+    }
+    own = [flag.format(**names) for flag in flags]
+    told = {flag.partition("=")[0] for flag in own}
+    rest = [f"{name}={value}" for name, value in given.items() if name not in told]
+    rest += ["--shared_files"] * ("--no-shared_files" not in told)
+    own = [flag for flag in own if not flag.endswith("_jar=")]
+    with listener:
+        assert refused(capsys, tmp_path, ["--runner=flink", *rest, *own]) == line.format(**names)
 
 
 def test_local_paths_are_refused_where_workers_are_elsewhere(flink):
