@@ -44,7 +44,8 @@ demo-train: $(VENV)/.stamp-train
 
 # Kernels are compiled while types are checked: else every process of pytest does it for itself.
 test: $(STAMP)
-	@$(BIN)/python -m runners.images.warm & warm=$$!; $(MAKE) lint && wait $$warm
+	@$(BIN)/python -m runners.images.warm & warm=$$!; \
+	  $(MAKE) lint || { kill $$warm; exit 1; }; wait $$warm
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # Half an hour: every runner, clusters that are killed, the stand-in for Dataflow.

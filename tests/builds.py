@@ -47,7 +47,7 @@ def run_command(*arguments: Path | str, env=None) -> subprocess.CompletedProcess
         env={**os.environ, **(env or {})},
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=600,
         check=False,
     )
 

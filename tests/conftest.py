@@ -15,6 +15,8 @@ from tests.clusters.fetch import is_complete
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# Test processes share the cores, and torch's threads wait for each other busily.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 DATA = Path(__file__).parent / "data"
 RUNNERS = Path(__file__).resolve().parents[1] / ".runners"
@@ -63,14 +65,3 @@ def runners() -> Path:
     if not is_complete(RUNNERS):
         without(f"needs Flink, Spark and Prism in {RUNNERS.name}/: run make runners")
     return RUNNERS
-
-
-@pytest.fixture(scope="module")
-def one_thread():
-    """Several test processes share the cores, and torch's threads wait for each other busily."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)

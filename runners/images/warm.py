@@ -1,4 +1,5 @@
-"""Compiles every kernel that a worker may need, when an image is built: small builds of each kind.
+"""Compiles every kernel that a worker may need, when an image is built: small builds of each kind,
+which are checked as well.
 
 A kernel is compiled anew for other types, so that a vocabulary of more than 65,536 entries is among them.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+from pipeline.check import audit
 from pipeline.config import BuildConfig
 from pipeline.run import build
 
@@ -49,7 +51,11 @@ def main() -> None:
                     "num_workers": 1,
                     "num_shards": 1,
                 }
-                build(BuildConfig.from_values(values | kind), quiet=True)
+                manifest = build(BuildConfig.from_values(values | kind), quiet=True)
+                assert manifest is not None  # it was waited for
+                if size < 1 << 16:
+                    proved_by = [str(corpus)] if "provenance" in kind else []
+                    audit(str(values["output"]), manifest, corpus=proved_by, num_workers=1)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from tests.builds import ROOT, VOCAB
 
 #: However loaded the machine is.
-PATIENCE = 120.0
+PATIENCE = 300.0
 #: A build that was told to stop has this long.
 PROMPTLY = 10.0
 

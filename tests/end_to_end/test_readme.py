@@ -62,7 +62,7 @@ def run(folder: Path, *command: str) -> str:
         },
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -22,8 +22,6 @@ from train.evaluation import evaluate
 from train.metrics import WRITTEN
 from train.train import train
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 
 @pytest.fixture(scope="module")
 def data_set(tmp_path_factory):

@@ -33,9 +33,6 @@ KINDS: list[dict[str, Any]] = [
 ]
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
 @pytest.fixture(scope="module", params=KINDS, ids=lambda kind: " ".join(map(str, kind.values())))
 def data_set(request, tmp_path_factory):
     output = tmp_path_factory.mktemp("kinds") / "data"

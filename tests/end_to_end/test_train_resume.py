@@ -33,8 +33,6 @@ from train.metrics import Metrics
 from train.step import Stepper
 from train.train import train
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 
 @pytest.fixture(scope="module")
 def phased(train_data, tmp_path_factory):

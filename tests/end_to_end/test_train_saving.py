@@ -22,8 +22,6 @@ from train.interrupts import TerminatedError
 from train.step import Stepper
 from train.train import train
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 

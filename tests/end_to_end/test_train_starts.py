@@ -23,8 +23,6 @@ from train.start import start_model
 from train.step import Stepper
 from train.train import train
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 
 def test_init_starts_from_the_weights(train_data, trained_model, tmp_path, monkeypatch):
     started = []

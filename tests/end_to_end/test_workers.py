@@ -94,7 +94,7 @@ def test_a_machine_without_a_network(tmp_path, expected):
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")

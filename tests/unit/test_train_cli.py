@@ -155,7 +155,7 @@ def test_a_missing_package_that_transformers_needs_is_named_as_well(tmp_path):
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 2
     assert done.stderr == (
@@ -201,7 +201,7 @@ def test_memory_is_kept_where_glibc_is():
             capture_output=True,
             text=True,
             check=True,
-            timeout=120,
+            timeout=600,
         )
         found[how] = done.stdout.split()
     if found["kept"][0] == "True":
@@ -221,7 +221,7 @@ def test_help_and_wrong_flags_do_not_wait_for_torch():
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     assert "--learning_rate" in done.stdout
@@ -234,7 +234,7 @@ def test_python_minus_m_train_is_the_command():
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 2
     assert done.stderr.startswith("bert-train: error: --steps=0: ")

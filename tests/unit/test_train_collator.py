@@ -22,8 +22,6 @@ from tests.unit.small_data_sets import KINDS, PASSES
 from train.collator import IGNORED, DataCollatorForPretraining
 from train.data import PretrainingDataset
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 
 @pytest.fixture(scope="module")
 def small(small):

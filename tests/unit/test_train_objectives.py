@@ -25,8 +25,6 @@ from train.manifest import regular_ids
 from train.train import train
 from transforms.vocabulary import load_tokenizer
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 
 def rows_of(batches) -> list[dict[str, Any]]:
     """The rows without padding; ``ids`` as the model sees them, ``original`` as the text has them."""
@@ -270,7 +268,7 @@ def test_masks_come_without_beam_and_reading_without_the_steps():
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     assert set(done.stdout.split()) <= {"transforms", "transforms.masking", "transforms.randomness"}

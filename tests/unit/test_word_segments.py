@@ -107,7 +107,7 @@ def test_runs_are_the_words_of_the_segmenter_in_any_mixture(vocabularies, segmen
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=3)).map("".join)))
 def test_whatever_the_text_only_chinese_is_marked_anew(vocabularies, segmenter, kind, sentences):
     vocabulary = vocabularies[kind]
