@@ -1,11 +1,11 @@
-"""Compiles every kernel that a worker may need, when an image is built: small builds of each kind,
-which are checked as well.
+"""Compiles the kernels, when an image is built and before tests: small builds of each kind, checked too.
 
 A kernel is compiled anew for other types, so that a vocabulary of more than 65,536 entries is among them.
 """
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 
@@ -18,6 +18,8 @@ __all__ = ["KINDS", "main"]
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _WORDS = ("the", "cat", "sat", "on", "mat", "##s", ".", ",")
 _TEXT = "The cat sat on the mat. The mats sat on cats, the cat sat.\n" * 20
+#: Longer than a row.
+_ONE_SENTENCE = "the cat sat on cats, " * 40 + "the mats sat.\n"
 
 #: Settings that lead to other kernels, or to others' types.
 KINDS: tuple[dict[str, object], ...] = (
@@ -36,16 +38,19 @@ def main() -> None:
     """Builds, in a folder that goes again."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        corpus = folder / "corpus.txt"
         # As many different documents: of one, B would have no other to come from.
-        corpus.write_text("\n".join(_TEXT.replace(". ", ".\n") * n for n in range(1, 5)))
+        documents = [_TEXT * n + _ONE_SENTENCE for n in range(1, 5)]
+        records, lines = folder / "corpus.jsonl", folder / "corpus.txt"
+        records.write_text("".join(json.dumps({"text": text}) + "\n" for text in documents))
+        lines.write_text("\n\n".join(text.replace(". ", ".\n") for text in documents))
         for size in (len(_WORDS), 1 << 16):
             vocab = folder / f"vocab{size}.txt"
             more = (f"x{n}" for n in range(size - len(_WORDS)))
             vocab.write_text("\n".join([*_SPECIAL, *_WORDS, *more]))
             for number, kind in enumerate(KINDS):
+                corpus = str(lines if "exact_reference" in kind else records)
                 values = {
-                    "input": (str(corpus),),
+                    "input": (corpus,),
                     "vocab_file": str(vocab),
                     "output": str(folder / f"out{size}-{number}"),
                     "num_workers": 1,
@@ -54,7 +59,7 @@ def main() -> None:
                 manifest = build(BuildConfig.from_values(values | kind), quiet=True)
                 assert manifest is not None  # it was waited for
                 if size < 1 << 16:
-                    proved_by = [str(corpus)] if "provenance" in kind else []
+                    proved_by = [corpus] if "provenance" in kind else []
                     audit(str(values["output"]), manifest, corpus=proved_by, num_workers=1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import os
@@ -68,6 +69,12 @@ def run(command, *flags, **keywords):
     return subprocess.run(
         [*command, *flags], cwd=ROOT, capture_output=True, text=True, timeout=1200, **keywords
     )
+
+
+def start(command, **streams):
+    """Ctrl-C is its own affair, also where the tests were started in the background, without it."""
+    heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    return subprocess.Popen(command, cwd=ROOT, preexec_fn=heed, **streams)
 
 
 def test_the_rows_are_those_of_the_local_runner(command, store, service, tmp_path, request):
@@ -147,9 +154,7 @@ def test_an_interrupted_command_leaves_the_job_running_where_nobody_can_be_asked
     command, store, service, request
 ):
     before = set(service.jobs)
-    process = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    process = start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     line = process.stdout.readline()
     while line and not line.startswith("The job: "):
@@ -169,7 +174,7 @@ def test_an_interrupted_command_leaves_the_job_running_where_nobody_can_be_asked
 def test_on_a_terminal_it_asks_and_cancels(command, service):
     before = set(service.jobs)
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(command, cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs)
+    process = start(command, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
     shown = _read_until(ours, "The job: ")
     time.sleep(1.0)
