@@ -223,6 +223,9 @@ def audit(
     broken["row_twice"] += hidden
     if versions and _OF_TEXT & set(broken):
         about.append(f"The likely cause of what differs from the corpus: {'; '.join(versions)}")
+    rows = sum(d.examples for d in manifest.data_sets)
+    if rows and broken["unknown_document"] >= rows:
+        about.append("No row's document is in this corpus: is it the one that the data set is of?")
     return Findings((*violations, *more), +broken, (*lines, *about))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -16,8 +17,10 @@ from pipeline.prepare import Prepared
 from runners.base import Runner, Submission
 from runners.registry import LOCAL, find_runner
 from schemas.errors import ConfigError
+from schemas.stores import local_path
+from transforms.saved_datasets import HUB_PREFIX
 
-__all__ = ["Place", "find_place", "shuffle_folder"]
+__all__ = ["Place", "find_place", "from_the_root", "shuffle_folder"]
 
 
 class Place(NamedTuple):
@@ -26,6 +29,23 @@ class Place(NamedTuple):
     runner: Runner
     options: PipelineOptions
     submission: Submission
+
+
+def from_the_root(config: BuildConfig) -> BuildConfig:
+    """The same, its local paths absolute where workers may have another working directory."""
+    if config.runner == LOCAL:
+        return config
+    return dataclasses.replace(
+        config,
+        input=tuple(map(_absolute, config.input)),
+        output=_absolute(config.output),
+        temp_dir=config.temp_dir and _absolute(config.temp_dir),
+    )
+
+
+def _absolute(path: str) -> str:
+    local = None if path.startswith(HUB_PREFIX) else local_path(path)
+    return path if local is None else os.path.abspath(local)
 
 
 def find_place(prepared: Prepared, beam_args: Sequence[str]) -> Place | None:

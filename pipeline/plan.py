@@ -173,7 +173,8 @@ def _language(config: BuildConfig, found: Estimate) -> str:
     own = ", ".join(sorted(found.languages)[:_LANGUAGES_SHOWN])
     own += ", ..." * (len(found.languages) > _LANGUAGES_SHOWN)
     if not own:
-        return config.language
+        assumed = config.language == BuildConfig.language
+        return f"{config.language} (assumed; --language)" if assumed else config.language
     if sum(found.languages.values()) == found.seen["documents"]:
         return f"{own} (the documents' own)"
     return f"{config.language} (of those that name their own: {own})"

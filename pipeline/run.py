@@ -16,7 +16,7 @@ import pyarrow as pa
 from pipeline.build import Job, build_graph
 from pipeline.config import BuildConfig
 from pipeline.output import clear_leftovers, list_rejects, locked, prepare_output
-from pipeline.places import Place, find_place, shuffle_folder
+from pipeline.places import Place, find_place, from_the_root, shuffle_folder
 from pipeline.prepare import Prepared, prepare
 from pipeline.summary import COMPILING, introduction, summary
 from runners.interrupts import Interrupts, interruptible
@@ -54,7 +54,7 @@ def build(
       BuildError: see ``runners.local``.
       InterruptedBuildError: a signal ended it; see ``runners.interrupts``.
     """
-    started = time.monotonic()
+    started, config = time.monotonic(), from_the_root(config)
     with quiet_beam(), interruptible() as interrupts:
         use_store_options(beam_args)
         prepared = prepare(config)

@@ -13,7 +13,7 @@ from transforms.formats.encodings import UTF_8
 __all__ = ["COMPILING", "introduction", "summary", "warnings_after"]
 
 #: Said where no kernel is compiled yet: for half a minute nothing else seems to happen.
-COMPILING = "Compiling kernels (once) ..."
+COMPILING = "Compiling kernels (once for each kind of build, for half a minute or more) ..."
 
 #: A corpus with more one-sentence documents than this can hardly give IsNext pairs.
 _ONE_SENTENCE_SHARE = 0.5
@@ -98,13 +98,15 @@ def warnings_after(manifest: Manifest) -> list[str]:
     counts, found = manifest.counts, []
     filled = counts.documents - counts.documents_without_tokens
     nsp = manifest.objective == "nsp"
-    one_sentence = counts.one_sentence_documents
+    one_sentence, of_those = counts.one_sentence_documents, ""
     if manifest.configuration.get("split_long_sentences"):
         # One that is longer than a row becomes several, and does give pairs.
-        one_sentence -= min(d.long_sentences or 0 for d in manifest.data_sets)
+        several = min(d.long_sentences or 0 for d in manifest.data_sets)
+        one_sentence -= several
+        of_those = " that is no longer than a row" if several else ""
     if nsp and filled and one_sentence > _ONE_SENTENCE_SHARE * filled:
         found.append(
-            f"{one_sentence:,} of {filled:,} documents have one sentence, and give no "
+            f"{one_sentence:,} of {filled:,} documents have one sentence{of_those}, and give no "
             "IsNext pair; is there a blank line between all sentences?"
         )
     if counts.tokens and counts.unknown_tokens > _UNKNOWN_SHARE * counts.tokens:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import socket
 import sys
 import time
@@ -57,6 +58,9 @@ def start(main: Main, job: dict) -> int:
     if pid:
         return pid
     os.setsid()
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # also where tests run in the background
     for descriptor, path in enumerate([os.devnull, job["stdout"], job["stderr"]]):
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC
         os.dup2(os.open(path, flags if descriptor else os.O_RDONLY, 0o666), descriptor)

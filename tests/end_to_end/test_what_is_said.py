@@ -91,7 +91,7 @@ def test_a_column_of_nearly_that_name_is_named(run, tmp_path, asked, meant):
 
 
 def test_the_first_run_says_what_it_waits_for(run, monkeypatch, tmp_path):
-    words = "Compiling kernels (once) ..."
+    words = "Compiling kernels (once for each kind of build, for half a minute or more) ..."
     build = ("build", DATA / "documents.jsonl", *FLAGS, "--output", tmp_path / "out", "--overwrite")
     for module, command in ((pipeline.plan, ("plan", *build[1:4])), (pipeline.run, build)):
         monkeypatch.setattr(module, "has_kernels", lambda: False)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pipeline.config import BuildConfig
+from pipeline.places import from_the_root
 from runners.errors import worker_error
 from runners.job_display import describe_amounts
 
@@ -48,3 +50,15 @@ def test_what_failed_is_a_line(text, line):
 )
 def test_only_what_is_known_is_said(amounts, says):
     assert describe_amounts(amounts, blocks=4) == says
+
+
+def test_local_paths_are_absolute_where_workers_are_elsewhere(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    paths = ("a/*.txt", "file:///b", "gs://c/d", "hf:name", "/e")
+    config = BuildConfig(input=paths, vocab_file="v", output="out", temp_dir="t", runner="flink")
+    found = from_the_root(config)
+    assert found.input == (f"{tmp_path}/a/*.txt", "/b", "gs://c/d", "hf:name", "/e")
+    assert (found.output, found.temp_dir) == (f"{tmp_path}/out", f"{tmp_path}/t")
+    assert found.vocab_file == "v"  # for this process only
+    local = BuildConfig(input=paths, vocab_file="v", output="out")
+    assert from_the_root(local) is local

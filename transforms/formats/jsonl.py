@@ -136,4 +136,5 @@ def _get(value: dict[str, Any], field: str) -> object:
 
 def _no_field(field: str, value: dict[str, Any]) -> str:
     names = ", ".join(repr(name[:40]) for name in list(value)[:10])
-    return f"no field {field!r}; there is {names or 'none at all'}"
+    told = f"{names}; --text_field names the text's" if names else "none at all"
+    return f"no field {field!r}; there is {told}"
