@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
 
 from pipeline.config import BuildConfig
 from pipeline.output import is_local, spill_folder
@@ -56,6 +56,7 @@ def find_place(prepared: Prepared, beam_args: Sequence[str]) -> Place | None:
     """
     job, config = prepared.job, prepared.job.config
     if config.runner == LOCAL:
+        _refuse_what_is_for_others(config, beam_args)
         return None
     runner = find_runner(config.runner)
     paths = {
@@ -77,6 +78,20 @@ def find_place(prepared: Prepared, beam_args: Sequence[str]) -> Place | None:
         _refuse_own_files(config)
     runner.check(options, submission)
     return Place(runner, options, submission)
+
+
+def _refuse_what_is_for_others(config: BuildConfig, beam_args: Sequence[str]) -> None:
+    """What this machine's own runner would take no notice of."""
+    portable = PipelineOptions(list(beam_args)).view_as(PortableOptions)
+    for flag in ("job_endpoint", "environment_type", "environment_config"):
+        if value := getattr(portable, flag):
+            raise ConfigError(
+                flag, value, "is of no use to --runner=local; name another or leave it out"
+            )
+    if not config.wait:
+        raise ConfigError(
+            "wait", False, "a job of --runner=local ends with the command; leave it out"
+        )
 
 
 def _resolve_shuffle(config: BuildConfig) -> str:

@@ -15,7 +15,7 @@ from apache_beam.metrics.metric import MetricsFilter
 from apache_beam.options.pipeline_options import DebugOptions, PipelineOptions, PortableOptions
 from apache_beam.runners.runner import PipelineResult
 
-from runners.environments import check_process, check_workers_here
+from runners.environments import check_endpoint, check_kind, check_process, check_workers_here
 from schemas.errors import ConfigError
 from schemas.stores import scheme_of
 
@@ -85,6 +85,9 @@ class Runner(abc.ABC):
         """
         if not (submission.shared_files or self.sees_this_machine(options)):
             refuse_local_paths(submission, self.name)
+        check_kind(options)
+        if endpoint := options.view_as(PortableOptions).job_endpoint:
+            check_endpoint(endpoint)
         check_process(options)
         if self.is_here(options):
             check_workers_here(options)

@@ -15,6 +15,8 @@ from schemas.errors import ConfigError
 
 __all__ = [
     "check_command",
+    "check_endpoint",
+    "check_kind",
     "check_pool",
     "check_process",
     "check_workers_here",
@@ -23,6 +25,9 @@ __all__ = [
 ]
 
 _COMMAND = "bert-data-worker"
+
+#: Where workers come from.
+_KINDS = ("LOOPBACK", "PROCESS", "EXTERNAL", "DOCKER")
 
 #: Seconds for a connection.
 _PATIENCE = 10.0
@@ -51,6 +56,29 @@ def environment_flags(given: PipelineOptions, *, here: bool) -> list[str]:
     if not int(portable.environment_cache_millis):
         flags.append(f"--environment_cache_millis={_KEEP_WORKERS}")
     return flags
+
+
+def check_kind(options: PipelineOptions) -> None:
+    """``ConfigError`` if Beam has no such environment."""
+    kind = options.view_as(PortableOptions).environment_type
+    if kind and kind not in _KINDS and not kind.startswith("beam:env:"):
+        known = ", ".join(_KINDS)
+        raise ConfigError("environment_type", kind, f"is none that Beam knows; there are {known}")
+
+
+def check_endpoint(endpoint: str) -> None:
+    """``ConfigError`` if no job server answers where ``--job_endpoint`` says: Beam would wait for ever."""
+    host, _, port = endpoint.rpartition(":")
+    if not host or not port.isdigit():
+        raise ConfigError("job_endpoint", endpoint, "is no HOST:PORT of a job server")
+    try:
+        socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
+    except (OSError, OverflowError) as error:
+        raise ConfigError(
+            "job_endpoint",
+            endpoint,
+            f"no job server answers there ({error}); start it, or leave this out to have one started",
+        ) from None
 
 
 def check_process(options: PipelineOptions) -> None:
@@ -110,7 +138,11 @@ def pool_address(portable: PortableOptions) -> tuple[str, int]:
             address = json.loads(address).get("url", "")
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
-        raise ConfigError("environment_config", given, "is no HOST:PORT of a pool of workers")
+        raise ConfigError(
+            "environment_config",
+            given,
+            "is no HOST:PORT of a pool of workers, such as localhost:50000",
+        )
     return host, int(port)
 
 

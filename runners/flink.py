@@ -22,7 +22,7 @@ from runners.base import AMOUNTS, Runner, Submission
 from runners.environments import environment_flags
 from runners.flink_rest import ENDED, FlinkRest
 from runners.java import check_jar, check_java
-from schemas.errors import BuildError
+from schemas.errors import BuildError, ConfigError
 
 __all__ = ["Flink"]
 
@@ -80,6 +80,12 @@ class Flink(Runner):
         super().check(options, submission)
         self._wait = submission.wait
         flink, master = options.view_as(FlinkRunnerOptions), master_of(options)
+        if flink.parallelism < 1:
+            raise ConfigError(
+                "parallelism",
+                flink.parallelism,
+                "must be at least 1; leave it out for as many as there are free slots",
+            )
         # Else the job server runs already, somewhere.
         ours = options.view_as(PortableOptions).job_endpoint is None
         if ours and not (master and flink.flink_submit_uber_jar):

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import urllib.request
+import zipfile
 from pathlib import Path
 
 from apache_beam.options.pipeline_options import JobServerOptions, PipelineOptions
@@ -52,6 +53,8 @@ def check_jar(flag: str, jar: str | None, *, target: str) -> None:
     """
     url = jar or JavaJarServer.path_to_beam_jar(target)
     if os.path.exists(url):
+        if jar and not zipfile.is_zipfile(url):
+            raise ConfigError(flag, jar, "is no jar; give the job server's, or leave it out")
         return
     if "://" not in url:
         raise ConfigError(flag, url, "no such file; give the job server's jar, or leave it out")

@@ -184,7 +184,8 @@ def test_java_has_to_be_there(jar):
 
 def test_a_job_server_that_runs_already_needs_neither(flink):
     flags = ["--job_server_java_launcher=/no/java", "--flink_job_server_jar=/no/jar"]
-    check(*flags, "--job_endpoint=localhost:1", f"--flink_master={flink.master}")
+    answers = f"--job_endpoint={flink.master}"
+    check(*flags, answers, f"--flink_master={flink.master}")
 
 
 def test_a_jar_that_goes_to_the_cluster_needs_no_java(flink, jar):
@@ -373,6 +374,33 @@ CHECKS: dict[str, tuple[list[str], dict[str, Any], str]] = {
         "--flink_master='{master}': runs Flink 1.7.2, for which this Beam has no job server (it has "
         "{published}); name one of an earlier Beam with --flink_job_server_jar",
     ),
+    "no tasks at once": (
+        ["--parallelism=0"],
+        {},
+        "--parallelism=0: must be at least 1; leave it out for as many as there are free slots",
+    ),
+    "a jar that is none": (
+        ["--flink_job_server_jar={corpus}"],
+        {},
+        "--flink_job_server_jar='{corpus}': is no jar; give the job server's, or leave it out",
+    ),
+    "an environment that is none": (
+        ["--environment_type=BOGUS"],
+        {},
+        "--environment_type='BOGUS': is none that Beam knows; there are LOOPBACK, PROCESS, EXTERNAL, "
+        "DOCKER",
+    ),
+    "no job server": (
+        ["--job_endpoint={closed}"],
+        {},
+        f"--job_endpoint='{{closed}}': no job server answers there ({REFUSED}); start it, or leave this "
+        "out to have one started",
+    ),
+    "no address of a job server": (
+        ["--job_endpoint=nonsense"],
+        {},
+        "--job_endpoint='nonsense': is no HOST:PORT of a job server",
+    ),
     "too few slots": (
         ["--num_shards=9", "--parallelism=9"],
         {},
@@ -403,7 +431,7 @@ CHECKS: dict[str, tuple[list[str], dict[str, Any], str]] = {
     "no address of a pool": (
         ["--environment_type=EXTERNAL", "--environment_config=somewhere"],
         {},
-        "--environment_config='somewhere': is no HOST:PORT of a pool of workers",
+        "--environment_config='somewhere': is no HOST:PORT of a pool of workers, such as localhost:50000",
     ),
     "no command of workers": (
         ["--environment_type=PROCESS", '--environment_config={{"command": "/no/worker"}}'],

@@ -168,6 +168,24 @@ def test_what_a_place_has_not(capsys, tmp_path, flags, line):
     assert refused(capsys, tmp_path, flags) == line
 
 
+@pytest.mark.parametrize(
+    ("flag", "line"),
+    [
+        ("--no-wait", "--wait=False: a job of --runner=local ends with the command; leave it out"),
+        (
+            "--environment_type=PROCESS",
+            "--environment_type='PROCESS': is of no use to --runner=local; name another or leave it out",
+        ),
+        (
+            "--job_endpoint=localhost:1",
+            "--job_endpoint='localhost:1': is of no use to --runner=local; name another or leave it out",
+        ),
+    ],
+)
+def test_flags_that_this_machine_has_no_use_for(capsys, tmp_path, flag, line):
+    assert refused(capsys, tmp_path, [flag]) == line
+
+
 def test_workers_that_are_processes_need_our_command(capsys, tmp_path, offline, monkeypatch):
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
     flags = ["--runner=prism", "--environment_type=PROCESS"]

@@ -177,8 +177,8 @@ def unpack(codec: str, data: bytes, *, limit: int) -> bytes:
         return _unpack_snappy(data, limit)
     if codec == "zstandard":
         with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
-            content = stream.read(limit)
-            ends = not stream.read(1)
+            content = stream.read_buffer(limit).to_pybytes()  # see compression._frames
+            ends = not stream.read_buffer(1)
     else:
         decoder: Any = {
             "deflate": lambda: zlib.decompressobj(wbits=-15),  # without header and checksum

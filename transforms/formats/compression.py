@@ -155,8 +155,9 @@ def _frames(
         while waiting := source.next_frame():
             began(waiting)
             with pa.CompressedInputStream(pa.PythonFile(source, mode="r"), "zstd") as stream:
-                while content := stream.read(limit()):
-                    yield content
+                # Not read(), of which pyarrow forgets the bytes that it was to fill when there is an error.
+                while content := stream.read_buffer(limit()):
+                    yield content.to_pybytes()
     except OSError as error:
         if source.failed:
             raise
