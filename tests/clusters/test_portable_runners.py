@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from schemas.manifest import load_manifest
-from tests.builds import DATA, build_here, digests
+from tests.builds import DATA, VOCAB, build_here, digests
 from tests.clusters.job_servers import RUNNERS
 from tests.end_to_end.commands import error_line, files_of
 
@@ -57,6 +57,38 @@ def test_what_brings_the_documents_together_changes_nothing(
     assert done.code == 0, done.stderr
     assert digests(tmp_path / "out") == digests(expected[CORPORA[1]])
     assert not list((tmp_path / "out").glob(".spill-*"))
+
+
+ENCYCLOPEDIA = "enwiki-latest-pages-articles1.xml-p000000010p000030302-shortened.bz2"
+
+
+@pytest.fixture(scope="module")
+def in_three_languages(shared, tmp_path_factory):
+    """Files of articles and of an encyclopedia, 5 MB, and what one process makes of them."""
+    names = ["handbook.de-DE.jsonl", "handbook.ru-RU.jsonl", ENCYCLOPEDIA]
+    corpus = [shared / "data" / "corpora" / name for name in names]
+    output = tmp_path_factory.mktemp("languages") / "data"
+    build_here(*corpus, output=output, num_shards=4, dupe_factor=2)
+    return corpus, digests(output)
+
+
+@pytest.mark.parametrize("runner", ["local", *RUNNERS])
+def test_text_in_three_languages_has_the_same_shards(
+    commands, job_flags, in_three_languages, tmp_path, runner
+):
+    corpus, expected = in_three_languages
+    where = ["--num_workers=2"] if runner == "local" else job_flags(runner)
+    flags = [
+        "--vocab_file",
+        VOCAB,
+        "--output",
+        tmp_path / "out",
+        "--num_shards=4",
+        "--dupe_factor=2",
+    ]
+    done = commands.start("build", *corpus, *flags, *where).wait(800)
+    assert done.code == 0, done.stderr
+    assert digests(tmp_path / "out") == expected
 
 
 #: Python to run before the command, its flags, its exit code, how its line begins or ends.
