@@ -3,7 +3,7 @@
 # make setup  the environment of make test only
 # make runners     fetch Flink, Spark and Prism into .runners (0.7 GB; needs Java, Maven, Go), for the
 #                  tests that are skipped without them     make distclean   clean, and remove those too
-# make test-clusters   what runners do with a build when they or their workers are killed: half an hour
+# make test-clusters   what runners do with a build when they or their workers are killed
 # make demo-train   install torch, and train a tiny BERT on the sample
 #
 # Override: make test VENV=/path/to/venv PYTHON=python3.12 PYTEST_ARGS="-k sentences"
@@ -48,7 +48,7 @@ test: $(STAMP)
 	  $(MAKE) lint || { kill $$warm; exit 1; }; wait $$warm
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-# Half an hour: every runner, clusters that are killed, the stand-in for Dataflow.
+# A quarter of an hour on two cores: every runner, clusters that are killed, the stand-in for Dataflow.
 test-clusters: runners $(STAMP)
 	$(BIN)/python -m pytest tests/clusters -m "clusters or not clusters"
 

@@ -13,8 +13,8 @@ from tests.clusters.job_servers import job_flags  # noqa: F401 - a fixture
 from tests.conftest import DATA
 from tests.end_to_end.commands import Command, files_of
 
-#: What every run of the suite has of these tests, which take a quarter of an hour and more: names begin
-#: so. ``make test-clusters`` runs all of them.
+#: What every run of the suite has of these tests, which take a quarter of an hour alone: names begin so.
+#: ``make test-clusters`` runs all of them.
 _IN_EVERY_RUN = (
     "test_the_same_bytes_as_on_this_machine[prism",
     "test_the_same_bytes_as_on_this_machine[flink-documents",
@@ -27,6 +27,10 @@ _IN_EVERY_RUN = (
     "test_what_brings_the_documents_together_changes_nothing[prism",
     "test_nothing_is_left_and_resume_goes_on[prism-SIGTERM",
     "test_a_job_server_that_does_not_start_says_why",
+    "test_text_in_three_languages_has_the_same_shards[prism",
+    "test_the_command_for_each_runner",
+    "test_the_readmes_commands",
+    "test_two_task_managers_write_the_same_shards",
     "test_the_wheel_is_a_whole_package",
 )
 
