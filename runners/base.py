@@ -19,7 +19,7 @@ from runners.environments import check_endpoint, check_kind, check_process, chec
 from schemas.errors import ConfigError
 from schemas.stores import scheme_of
 
-__all__ = ["AMOUNTS", "Runner", "Submission"]
+__all__ = ["AMOUNTS", "Runner", "Submission", "refuse_local_paths"]
 
 #: Where the steps count what the progress display shows: its name, the step's, the counter's.
 AMOUNTS = (
@@ -28,6 +28,12 @@ AMOUNTS = (
     ("rejects", "WriteRejects", "rejects"),
     ("blocks", "WriteExamples", "blocks"),
     ("examples", "WriteExamples", "examples"),
+)
+
+#: What to do about a path that only this machine has.
+_ELSEWHERE = (
+    "give a gs://, s3:// or hdfs:// path, or say --shared_files if all of them have it under this "
+    "name"
 )
 
 #: The ``--environment_type`` whose workers are those of the process that submits.
@@ -84,7 +90,7 @@ class Runner(abc.ABC):
           ConfigError: of the flag that is wrong, with its value and what to do.
         """
         if not (submission.shared_files or self.sees_this_machine(options)):
-            refuse_local_paths(submission, self.name)
+            refuse_local_paths(submission, self.name, remedy=_ELSEWHERE)
         check_kind(options)
         if endpoint := options.view_as(PortableOptions).job_endpoint:
             check_endpoint(endpoint)
@@ -168,7 +174,7 @@ def amounts_of(metrics: Any) -> dict[str, int]:
     return amounts
 
 
-def refuse_local_paths(submission: Submission, runner: str) -> None:
+def refuse_local_paths(submission: Submission, runner: str, *, remedy: str) -> None:
     """``ConfigError`` for a path that only this machine has, where the workers are on others."""
     for flag, paths in submission.paths.items():
         for path in paths:
@@ -176,7 +182,5 @@ def refuse_local_paths(submission: Submission, runner: str) -> None:
                 raise ConfigError(
                     flag,
                     path,
-                    f"is on this machine, and the workers of --runner={runner} may be on others; give "
-                    "a gs://, s3:// or hdfs:// path, or say --shared_files if all of them have it "
-                    "under this name",
+                    f"is on this machine, and the workers of --runner={runner} may be on others; {remedy}",
                 )

@@ -6,7 +6,6 @@ someone who says so.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -27,7 +26,7 @@ from apache_beam.options.pipeline_options import (
 from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
 from apache_beam.runners.runner import PipelineResult, PipelineState
 
-from runners.base import Runner, Submission, amounts_of
+from runners.base import Runner, Submission, amounts_of, refuse_local_paths
 from runners.wheels import DISTRIBUTION, write_wheel
 from schemas.errors import BuildError, ConfigError
 
@@ -109,7 +108,8 @@ class Dataflow(Runner):
                 "only describes a job, so that there is none to wait for; say --no-wait",
             )
         # Whatever machines share among themselves, the service's are not among them.
-        super().check(options, dataclasses.replace(submission, shared_files=False))
+        refuse_local_paths(submission, self.name, remedy="give a gs:// path")
+        super().check(options, submission)
         _check_values(options)
         _check_setup_file(options.view_as(SetupOptions).setup_file)
         _check_bucket(options)

@@ -41,7 +41,7 @@ def without_beams_noise() -> Iterator[None]:
         stack.enter_context(_logging())
         if not debugging():
             _say_nothing_of_lost_servers()
-            stack.enter_context(_printing())
+            _print_nothing_of_workers()
         yield
 
 
@@ -99,11 +99,7 @@ class _WithoutBeamsThreads:
         return getattr(self._stream, name)
 
 
-@contextlib.contextmanager
-def _printing() -> Iterator[None]:
-    before = sys.stderr
-    sys.stderr = _WithoutBeamsThreads(before)
-    try:
-        yield
-    finally:
-        sys.stderr = before
+def _print_nothing_of_workers() -> None:
+    """For good, too: a thread whose step was ended prints that when it gets to it."""
+    if not isinstance(sys.stderr, _WithoutBeamsThreads):
+        sys.stderr = _WithoutBeamsThreads(sys.stderr)

@@ -10,6 +10,7 @@ Where forking is not safe, Beam's own way is taken, but for what makes the proce
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import logging
 import os
@@ -46,24 +47,24 @@ def death(exit_code: int) -> str:
     return f"ended with exit code {exit_code if exit_code >= 0 else 128 - exit_code}"
 
 
-class Workers:
+class Workers(abc.ABC):
     """Processes that Beam gets hold of by a command, in a folder of their own."""
 
     def __init__(self) -> None:
         self.folder = tempfile.mkdtemp(prefix="bert-data-workers-")
 
     @property
+    @abc.abstractmethod
     def command(self) -> str:
         """The command line, of a shell, with which Beam gets hold of one of the processes."""
-        raise NotImplementedError
 
     def find_dead(self) -> str | None:
         """How a worker died, if one did and it is known."""
         return None
 
+    @abc.abstractmethod
     def kill(self) -> None:
         """Ends the processes that are still there, at once."""
-        raise NotImplementedError
 
     def close(self) -> None:
         """Ends everything; more than once does no harm."""

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import functools
 import importlib.util
 import io
 import os
 import re
-import threading
-import types
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from schemas.errors import ConfigError
+from schemas.store_clients import google_without_credentials, share_amazon_session
 
 if TYPE_CHECKING:
     from apache_beam.io.filesystem import FileSystem
@@ -126,40 +124,11 @@ def file_system(path: str) -> FileSystem:
     if FileSystems._pipeline_options is None and RuntimeValueProvider.runtime_options is None:
         use_store_options()  # else this process' command line is taken for Beam's
     if scheme_of(path) == "gs":
-        _do_without_credentials(FileSystems._pipeline_options)
+        google_without_credentials(FileSystems._pipeline_options)
     elif scheme_of(path) == "s3":
         with contextlib.suppress(ImportError):  # which Beam has a word for
-            _share_session()
+            share_amazon_session()
     return FileSystems.get_filesystem(path)
-
-
-def _do_without_credentials(options: Any) -> None:
-    """Where none are needed: Beam looks for them all the same, for half a minute in every process."""
-    from apache_beam.internal.gcp import auth
-    from apache_beam.options.pipeline_options import GoogleCloudOptions
-
-    told = options is not None and options.view_as(GoogleCloudOptions).no_auth
-    if told or os.environ.get("STORAGE_EMULATOR_HOST"):
-        auth._Credentials._credentials_init = True
-
-
-@functools.cache
-def _share_session() -> None:
-    """Lets Beam's clients of S3 share a session: each makes one, which reads all that it knows of S3 anew.
-
-    That is 0.11 s of a core for every look at a file, and 0.01 s with one session for all.
-    """
-    import boto3
-    from apache_beam.io.aws.clients.s3 import boto3_client
-
-    session, one_at_a_time = boto3.session.Session(), threading.Lock()
-
-    class SharedSession:
-        def client(self, **settings: Any) -> Any:
-            with one_at_a_time:  # a session is for one thread, its clients are for all
-                return session.client(**settings)
-
-    boto3_client.boto3 = types.SimpleNamespace(session=types.SimpleNamespace(Session=SharedSession))
 
 
 def open_file(path: str) -> BinaryIO:

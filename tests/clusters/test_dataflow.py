@@ -22,6 +22,7 @@ pytest.importorskip("gcp_storage_emulator", reason='needs pip install -e ".[test
 
 from tests.clusters.dataflow_jobs import wait_for
 from tests.clusters.dataflow_service import DataflowService
+from tests.clusters.test_portable_runners import ENCYCLOPEDIA
 from tests.stores import running_store
 
 pytestmark = [
@@ -95,6 +96,16 @@ def test_the_rows_are_those_of_the_local_runner(command, store, service, tmp_pat
         assert "/venv-bert_data-" in path
         assert path.endswith(f"/site-packages/{name}/__init__.py")
     _check_request(job, manifest)
+
+
+def test_text_in_three_languages_has_the_same_shards(command, store, shared, tmp_path, request):
+    names = ["handbook.de-DE.jsonl", "handbook.ru-RU.jsonl", ENCYCLOPEDIA]
+    paths = [shared / "data" / "corpora" / name for name in names]
+    command[4] = ",".join(store.put_file(path, f"in/{path.name}") for path in paths)
+    done = run(command, "--dupe_factor=2")
+    assert done.returncode == 0, done.stderr
+    build_here(*paths, output=tmp_path / "local", num_shards=3, dupe_factor=2)
+    assert digests(f"{store.root}/{request.node.name}") == digests(tmp_path / "local")
 
 
 def remove_one(url):

@@ -44,14 +44,20 @@ def test_two_task_managers_write_the_same_shards(on_flink, cluster, sample, tmp_
     assert len({subtask["taskmanager-id"] for subtask in subtasks}) == 2
 
 
-def test_text_in_three_languages_has_the_same_shards(on_flink, cluster, shared, tmp_path):
+@pytest.mark.parametrize("task_managers", [1, 2])
+def test_text_in_three_languages_on_clusters(
+    on_flink, cluster, start, shared, tmp_path, task_managers
+):
     corpora = shared / "data" / "corpora"
     encyclopedia = "enwiki-latest-pages-articles1.xml-p000000010p000030302-shortened.bz2"
     names = ["handbook.de-DE.jsonl", "handbook.ru-RU.jsonl", encyclopedia]
     corpus = [corpora / name for name in names]
     build_here(*corpus, output=tmp_path / "local", num_shards=8, dupe_factor=2)
-    done = on_flink(tmp_path / "out", "--dupe_factor=2", cluster=cluster, corpus=corpus)
-    done = done.wait(PATIENCE)
+    with contextlib.ExitStack() as stack:
+        if task_managers == 1:
+            cluster = stack.enter_context(start(task_managers=1))
+        done = on_flink(tmp_path / "out", "--dupe_factor=2", cluster=cluster, corpus=corpus)
+        done = done.wait(PATIENCE)
     assert done.code == 0, done
     assert_same(tmp_path / "out", tmp_path / "local")
 

@@ -93,6 +93,15 @@ def test_and_with_two_workers(inputs, local):
     assert load_manifest(f"{inputs.root}/two").counts.rejects == 2
 
 
+def test_text_in_three_languages_has_the_same_shards(store, shared, tmp_path):
+    names = ["handbook.de-DE.jsonl", "handbook.ru-RU.jsonl", "wikitext-raw.test.txt"]
+    paths = [shared / "data" / "corpora" / name for name in names]
+    there = [store.put_file(path, f"languages/{path.name}") for path in paths]
+    build_here(*paths, output=tmp_path / "out", num_shards=4, dupe_factor=1)
+    build_here(*there, output=f"{store.root}/languages-out", num_shards=4, dupe_factor=1)
+    assert digests(f"{store.root}/languages-out") == digests(tmp_path / "out")
+
+
 def test_what_is_there_is_not_overwritten_unless_it_is_said(built, inputs, local):
     with pytest.raises(ConfigError, match="already holds a data set; --overwrite replaces it"):
         build_there(inputs, "out")

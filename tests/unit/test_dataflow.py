@@ -13,7 +13,8 @@ from runners.interrupts import InterruptedBuildError
 from runners.remote import RemoteRun, _stop
 from runners.wheels import DISTRIBUTION, write_wheel
 from schemas.errors import BuildError, ConfigError
-from tests.builds import DATA, ROOT, VOCAB, run_command
+from tests.builds import ROOT
+from tests.unit.test_runner_checks import CORPUS, refused
 
 GIVEN = ["--project=my-project", "--region=europe-west4", "--temp_location=gs://bucket/tmp"]
 SUBMISSION = Submission("bert-data-0123", {"output": ["gs://bucket/out"]}, blocks=100)
@@ -90,24 +91,67 @@ def test_what_is_wrong_is_one_line(flag, says):
     assert str(error.value).startswith(says)
 
 
-def test_paths_of_this_machine_are_refused():
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        (
+            ["--region=x"],
+            "--project=None: Dataflow needs it: the project that pays; gcloud projects list, as "
+            "--project=my-project",
+        ),
+        (
+            ["--project=my-project"],
+            "--region=None: Dataflow needs it: where the machines and, best, the buckets are, as "
+            "--region=europe-west4",
+        ),
+        (
+            ["--project=my-project", "--region=x"],
+            "--temp_location=None: Dataflow needs it: a folder for what is staged, as "
+            "--temp_location=gs://my-bucket/tmp",
+        ),
+        (
+            [*GIVEN, "--shared_files"],
+            f"--input='{CORPUS}': is on this machine, and the workers of --runner=dataflow may be on "
+            "others; give a gs:// path",
+        ),
+    ],
+    ids=["project", "region", "temp_location", "a local path"],
+)
+def test_build_and_plan_say_it_in_a_line_with_code_2(capsys, tmp_path, flags, line):
     pytest.importorskip("google.cloud.dataflow")
+    assert refused(capsys, tmp_path, ["--runner=dataflow", *flags]) == line
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        (
+            "NotFound",
+            "there is no such bucket; gcloud storage buckets create gs://bucket --location=europe-west4 "
+            "makes it",
+        ),
+        (
+            "Forbidden",
+            "may not be used (403 no); gcloud auth application-default login says who you are, "
+            "docs/dataflow.md which roles that needs",
+        ),
+        ("ServiceUnavailable", "cannot be reached: 503 no"),
+    ],
+)
+def test_the_bucket_is_asked_for(monkeypatch, kind, line):
+    pytest.importorskip("google.cloud.dataflow")
+    from apache_beam.io.gcp import gcsio
+    from google.api_core import exceptions
+
+    class Client:
+        def list_blobs(self, bucket, **unused):
+            raise getattr(exceptions, kind)("no")
+
+    monkeypatch.setattr(gcsio, "create_storage_client", lambda *unused: Client())
     runner = Dataflow()
-    local = Submission("bert-data-0123", {"output": ["/data/out"]}, blocks=1)
-    with pytest.raises(ConfigError, match="--output='/data/out': is on this machine"):
-        runner.check(runner.options(GIVEN, local), local)
-
-
-def test_the_command_says_it_in_a_line_with_code_2(tmp_path):
-    pytest.importorskip("google.cloud.dataflow")
-    flags = ["--vocab_file", VOCAB, "--output", tmp_path / "out", "--runner=dataflow"]
-    done = run_command("build", DATA / "documents.jsonl", *flags, "--region=x")
-    assert done.returncode == 2
-    assert done.stderr.splitlines() == [
-        "bert-data: error: --project=None: Dataflow needs it: the project that pays; gcloud projects "
-        "list, as --project=my-project"
-    ]
-    assert not (tmp_path / "out").exists()
+    with pytest.raises(ConfigError) as error:
+        runner.check(runner.options(GIVEN, SUBMISSION), SUBMISSION)
+    assert str(error.value) == f"--temp_location='gs://bucket/tmp': {line}"
 
 
 def test_without_googles_client_the_extra_is_named(monkeypatch):

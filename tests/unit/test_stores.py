@@ -14,6 +14,7 @@ from apache_beam.io.filesystems import FileSystems
 from pipeline.cli import main
 from schemas import stores
 from schemas.errors import ConfigError
+from schemas.store_clients import share_amazon_session
 from schemas.stores import exists, list_below, local_path, open_file, remove, require_store
 from tests.builds import DATA, VOCAB, run_command
 from tests.unit.remote import MemoryFileSystem
@@ -42,12 +43,14 @@ def without(monkeypatch):
     monkeypatch.setattr(stores.importlib.util, "find_spec", find)
 
 
+NEEDS = "needs a package that is not installed: pip install"
 REMEDIES = {
-    "gs": 'pip install "bert-data[gcp]"',
-    "s3": 'pip install "bert-data[aws]"',
-    "hdfs": 'pip install "apache-beam[hadoop]"',
-    "azfs": 'pip install "apache-beam[azure]"',
-    "nosuch": "there is no file system for nosuch://",
+    "gs": f'{NEEDS} "bert-data[gcp]"',
+    "s3": f'{NEEDS} "bert-data[aws]"',
+    "hdfs": f'{NEEDS} "apache-beam[hadoop]"',
+    "azfs": f'{NEEDS} "apache-beam[azure]"',
+    "nosuch": "there is no file system for nosuch://; give a path on this machine, or gs://, s3://, "
+    "azfs://, hdfs://",
 }
 
 
@@ -61,11 +64,11 @@ def test_a_build_says_what_is_not_installed(without, scheme, flag, tmp_path, cap
         "temp_dir": tmp_path,
     }
     values[flag] = url = f"{scheme}://box/a"
-    assert main(["build", *(f"--{name}={value}" for name, value in values.items())]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"bert-data: error: --{flag}='{url}': ")
-    assert REMEDIES[scheme] in line
-    assert not (tmp_path / "out").exists()
+    for command in ("build", "plan"):
+        assert main([command, *(f"--{name}={value}" for name, value in values.items())]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line == f"bert-data: error: --{flag}='{url}': {REMEDIES[scheme]}"
+        assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("scheme", REMEDIES)
@@ -192,7 +195,7 @@ def test_clients_of_s3_are_of_one_session(monkeypatch):
 
     monkeypatch.setattr(boto3.session, "Session", make)
     monkeypatch.setattr(boto3_client, "boto3", boto3)
-    monkeypatch.setattr(stores, "_share_session", stores._share_session.__wrapped__)
+    monkeypatch.setattr(stores, "share_amazon_session", share_amazon_session.__wrapped__)
     stores.file_system("s3://box/a")
     options = PipelineOptions(["--s3_region_name=eu-west-1"])
     one, other = boto3_client.Client(options).client, boto3_client.Client(options).client
