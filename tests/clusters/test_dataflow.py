@@ -101,7 +101,7 @@ def test_the_rows_are_those_of_the_local_runner(command, store, service, tmp_pat
 def test_text_in_three_languages_has_the_same_shards(command, store, shared, tmp_path, request):
     names = ["handbook.de-DE.jsonl", "handbook.ru-RU.jsonl", ENCYCLOPEDIA]
     paths = [shared / "data" / "corpora" / name for name in names]
-    command[4] = ",".join(store.put_file(path, f"in/{path.name}") for path in paths)
+    command[4:5] = [store.put_file(path, f"in/{path.name}") for path in paths]
     done = run(command, "--dupe_factor=2")
     assert done.returncode == 0, done.stderr
     build_here(*paths, output=tmp_path / "local", num_shards=3, dupe_factor=2)

@@ -97,8 +97,9 @@ def test_text_in_three_languages_has_the_same_shards(store, shared, tmp_path):
     names = ["handbook.de-DE.jsonl", "handbook.ru-RU.jsonl", "wikitext-raw.test.txt"]
     paths = [shared / "data" / "corpora" / name for name in names]
     there = [store.put_file(path, f"languages/{path.name}") for path in paths]
-    build_here(*paths, output=tmp_path / "out", num_shards=4, dupe_factor=1)
-    build_here(*there, output=f"{store.root}/languages-out", num_shards=4, dupe_factor=1)
+    settings = {"num_shards": 4, "dupe_factor": 1, "sentence_splitter": "sentencex"}
+    build_here(*paths, output=tmp_path / "out", **settings)
+    build_here(*there, output=f"{store.root}/languages-out", **settings)
     assert digests(f"{store.root}/languages-out") == digests(tmp_path / "out")
 
 
