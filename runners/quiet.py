@@ -100,6 +100,10 @@ class _WithoutBeamsThreads:
 
 
 def _print_nothing_of_workers() -> None:
-    """For good, too: a thread whose step was ended prints that when it gets to it."""
+    """For good, too: a thread whose step was ended prints that, and logs it, when it gets to it."""
     if not isinstance(sys.stderr, _WithoutBeamsThreads):
         sys.stderr = _WithoutBeamsThreads(sys.stderr)
+    # Beam's options have given the root logger a handler of the stream that was there before.
+    workers = logging.getLogger("apache_beam.runners.worker")
+    workers.handlers[:] = [logging.NullHandler()]
+    workers.propagate = False

@@ -28,6 +28,14 @@ INTERRUPTED = "nothing half-written was left; run again with --resume"
 #: However loaded the machine is; a job server has 5 seconds to end, a step 10.
 PATIENCE = 60.0
 
+#: A worker's thread takes its time to say that its step was ended: the command has said why by then.
+LATE = """
+import atexit, time, traceback
+said = traceback.format_exc
+traceback.format_exc = lambda: (said(), time.sleep(0.2))[0]
+atexit.register(time.sleep, 1.0)
+"""
+
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
@@ -57,7 +65,7 @@ def kill_the_server(command) -> None:
 
 def stopped(commands, corpus, output, how, flags):
     """A build that is stopped once it writes; nothing of it is left, whatever stopped it."""
-    command = commands.build(corpus, output, *FLAGS, *flags)
+    command = commands.build(corpus, output, *FLAGS, *flags, before=LATE)
     command.until(lambda: is_writing(output))
     server = server_of(command)
     how(command)
