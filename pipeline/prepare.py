@@ -144,6 +144,14 @@ def choose_workers(num_workers: int | None, *, text_bytes: int) -> int:
     return 1 if text_bytes < SMALL_INPUT_BYTES else len(os.sched_getaffinity(0))
 
 
+def _require_folder(field: str, path: str) -> None:
+    require_store(field, path)
+    try:
+        path.encode()
+    except UnicodeEncodeError:  # Beam hands it from step to step
+        raise ConfigError(field, path, "has bytes that are not UTF-8; give another name") from None
+
+
 def prepare(config: BuildConfig) -> Prepared:
     """Looks everything up.
 
@@ -154,9 +162,9 @@ def prepare(config: BuildConfig) -> Prepared:
       ConfigError: a vocabulary that will not do, no input, an input that contradicts a flag, a
         package that is not installed.
     """
-    require_store("output", config.output)
+    _require_folder("output", config.output)
     if config.temp_dir:
-        require_store("temp_dir", config.temp_dir)
+        _require_folder("temp_dir", config.temp_dir)
     require_segmenter(config.word_segmenter)
     require_splitter(config.sentence_splitter, language=config.language)
     require_detector(config.language)

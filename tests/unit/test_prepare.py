@@ -125,3 +125,10 @@ def test_a_vocabulary_needs_words_to_replace_others_with(tmp_path):
     with pytest.raises(ConfigError, match=r"only special and \[unused\] tokens"):
         prepared(DATA / "sentences.txt", vocab_file=str(empty))
     assert prepared(DATA / "sentences.txt", vocab_file=str(empty), random_tokens="all").job
+
+
+@pytest.mark.parametrize("field", ["output", "temp_dir"])
+def test_folders_have_names_that_beam_can_hand_on(tmp_path, field):
+    path = write_text(tmp_path / "a.txt", [["One sentence."]])
+    with pytest.raises(ConfigError, match="has bytes that are not UTF-8; give another name"):
+        prepared(path, **{field: "out\udcff"})

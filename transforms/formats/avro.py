@@ -42,7 +42,7 @@ class Avro:
 
         Raises:
           MissingColumnError: there is no such field.
-          BuildError: a codec that cannot be read.
+          DamagedStreamError: it is none, or of a codec that cannot be read.
         """
         fields = JsonLines(self.text_field, self.id_field, self.language_field)
         with WatchedFile(share.path) as file:

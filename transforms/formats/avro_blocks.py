@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import fastavro
 import pyarrow as pa
 
-from schemas.errors import BuildError
 from transforms.formats.avro_schemas import schema_for_reading
 from transforms.streams import DamagedStreamError, WatchedFile
 
@@ -66,10 +65,9 @@ def read_header(file: WatchedFile) -> Header:
     """Reads the header.
 
     Raises:
-      DamagedStreamError: it is none.
-      BuildError: the codec is not one of ``CODECS``.
+      DamagedStreamError: it is none, or the codec is not one of ``CODECS``.
     """
-    error: Exception | None = None
+    said = ""
     for size in _HEADER_BYTES:
         head = io.BytesIO(file.read_at(0, size))
         try:
@@ -77,17 +75,13 @@ def read_header(file: WatchedFile) -> Header:
             schema = schema_for_reading(reader.metadata["avro.schema"])
             codec, end = reader.metadata.get("avro.codec", "null"), head.tell()
         except Exception as caught:  # whatever bytes that are no header lead to
-            error = caught
+            said = f"no header ({caught})"
             continue
-        if codec not in CODECS:
-            raise BuildError(
-                f"{file.path} is packed with {codec!r}, which cannot be read; write it again with one of "
-                f"{', '.join(CODECS)}"
-            )
+        if codec not in CODECS:  # unheard of, or a byte of the name has changed
+            said = f"packed with {codec[:40]!r}; write it again with one of {', '.join(CODECS)}"
+            break
         return Header(schema, codec, head.getvalue()[end - _SYNC_BYTES : end], end)
-    raise DamagedStreamError(
-        file.path, compressed_offset=0, offset=0, detail=f"avro: no header ({error})"
-    ) from error
+    raise DamagedStreamError(file.path, compressed_offset=0, offset=0, detail=f"avro: {said}")
 
 
 def blocks_from(
