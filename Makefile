@@ -3,7 +3,6 @@
 # make setup  the environment of make test only
 # make runners     fetch Flink, Spark and Prism into .runners (0.7 GB; needs Java, Maven, Go), for the
 #                  tests that are skipped without them     make distclean   clean, and remove those too
-# make test-clusters   what runners do with a build when they or their workers are killed
 # make demo-train   install torch, and train a tiny BERT on the sample
 #
 # Override: make test VENV=/path/to/venv PYTHON=python3.12 PYTEST_ARGS="-k sentences"
@@ -23,7 +22,7 @@ CODE := schemas transforms pipeline runners train tests benchmarks
 comma := ,
 STAMP := $(VENV)/.stamp-$(subst $(comma),+,$(EXTRAS))
 
-.PHONY: demo demo-train setup test test-clusters lint runners clean distclean
+.PHONY: demo demo-train setup test lint runners clean distclean
 # One environment: two installations at once would be in each other's way.
 .NOTPARALLEL:
 
@@ -47,10 +46,6 @@ test: $(STAMP)
 	@$(BIN)/python -m runners.images.warm & warm=$$!; \
 	  $(MAKE) lint || { kill $$warm; exit 1; }; wait $$warm
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
-
-# A quarter of an hour on two cores: every runner, clusters that are killed, the stand-in for Dataflow.
-test-clusters: runners $(STAMP)
-	$(BIN)/python -m pytest tests/clusters -m "clusters or not clusters"
 
 setup: $(STAMP)
 

@@ -17,6 +17,8 @@ os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 # Test processes share the cores, and torch's threads wait for each other busily.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# A runner's Java lives for seconds: to compile its hot loops thoroughly takes longer than they do.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 DATA = Path(__file__).parent / "data"
 RUNNERS = Path(__file__).resolve().parents[1] / ".runners"

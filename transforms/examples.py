@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+from numba import njit
 
 from schemas.arrow import example_schema
 from schemas.manifest import HISTOGRAM_BINS
@@ -254,7 +255,16 @@ def _word_marks(block: TokenBlock, options: ExampleOptions, special: SpecialToke
         return np.zeros(len(block.ids), np.uint8)
     if block.continues_word is not None:
         return block.continues_word
-    return special.is_subword.view(np.uint8)[block.ids]
+    return _look_up(special.is_subword.view(np.uint8), block.ids)
+
+
+@njit(cache=True, nogil=True)
+def _look_up(table, ids):  # type: ignore[no-untyped-def]
+    """``table[ids]``: numpy makes wide indices of the ids first, which takes five times as long."""
+    found = np.empty(len(ids), table.dtype)
+    for k in range(len(ids)):
+        found[k] = table[ids[k]]
+    return found
 
 
 def _lists(

@@ -22,6 +22,9 @@ __all__ = ["MASK_PER", "Fates", "MaskSettings", "Masked", "mask", "mask_at_load"
 MASK_PER = {"piece": 0, "word": 1, "ngram": 2}
 _PER_PIECE, _PER_WORD = MASK_PER["piece"], MASK_PER["word"]
 
+#: Of indices: for one with a sign compiled code looks each time whether it counts from the end.
+_UNSIGNED = np.uintp
+
 #: Marks of a chosen position: it begins a unit of one fate, or goes on with it.
 _BEGINS, _GOES_ON = 1, 2
 
@@ -174,51 +177,52 @@ def _check_arrays(
 
 
 @njit(cache=True, nogil=True)
-def _list_words(ids, continues_word, start, end, cls_id, sep_id, word_starts):  # type: ignore[no-untyped-def]
+def _list_words(ids, continues_word, cls_id, sep_id, word_starts):  # type: ignore[no-untyped-def]
     """Notes where the maskable words of one row begin: runs of positions that are masked together.
 
     Args:
-      ids, continues_word, start, end: the row.
-      word_starts: int32[row], filled with positions in the row.
+      ids, continues_word: the row.
+      word_starts: int32[row + 1], filled with positions.
 
     Returns:
       The number of words.
     """
-    words = 0
-    for k in range(start, end):
-        token = ids[k]
-        special = (token == cls_id) | (token == sep_id)
+    words = _UNSIGNED(0)
+    for k in range(len(ids)):
+        special = (ids[k] == cls_id) | (ids[k] == sep_id)
         # Written always and counted sometimes: a branch here would be guessed wrong too often.
-        word_starts[words] = k - start
-        words += (not special) & (not continues_word[k])
-    return words
+        word_starts[words] = k
+        words += _UNSIGNED((not special) & (not continues_word[k]))
+    return int(words)
 
 
 @njit(cache=True, nogil=True)
-def _choose_words(  # type: ignore[no-untyped-def]
-    state, continues_word, start, end, word_starts, words, wanted, per_piece, chosen
-):
+def _choose_words(state, continues_word, word_starts, words, wanted, per_piece, chosen):  # type: ignore[no-untyped-def]
     """Marks words in random order until ``wanted`` tokens are; one that is too long is skipped."""
+    rest = _BEGINS if per_piece else _GOES_ON
+    length = len(continues_word)
     taken = 0
     w = 0
     while w < words and taken < wanted:
         # One step of a Fisher-Yates shuffle: as many draws as words are looked at.
-        drawn = w + draw_below(state, words - w)
-        first = word_starts[drawn]
+        drawn = _UNSIGNED(w + draw_below(state, words - w))
+        first = _UNSIGNED(word_starts[drawn])
         word_starts[drawn] = word_starts[w]
         w += 1
-        stop = first + 1
-        while start + stop < end and continues_word[start + stop]:
-            stop += 1
-        if taken + stop - first <= wanted:
-            chosen[first:stop] = _BEGINS if per_piece else _GOES_ON
+        stop = first + _UNSIGNED(1)
+        while stop < length and continues_word[stop]:
+            stop += _UNSIGNED(1)
+        size = int(stop - first)
+        if taken + size <= wanted:
             chosen[first] = _BEGINS
-            taken += stop - first
+            for k in range(first + _UNSIGNED(1), stop):
+                chosen[k] = rest
+            taken += size
 
 
 @njit(cache=True, nogil=True)
 def _choose_ngrams(  # type: ignore[no-untyped-def]
-    state, continues_word, start, end, word_starts, words, wanted, max_ngram_size, mask_per, chosen
+    state, continues_word, word_starts, words, wanted, max_ngram_size, mask_per, chosen
 ):
     """Marks n-grams of words, n with weight 1/n (TF Model Garden's create_pretraining_data.py).
 
@@ -229,7 +233,7 @@ def _choose_ngrams(  # type: ignore[no-untyped-def]
     word_ends = np.empty(words, np.int32)
     for w in range(words):
         stop = word_starts[w] + 1
-        while start + stop < end and continues_word[start + stop]:
+        while stop < len(continues_word) and continues_word[stop]:
             stop += 1
         word_ends[w] = stop
     candidates = np.empty((max_ngram_size, words), np.int32)
@@ -320,50 +324,48 @@ def mask_rows(  # type: ignore[no-untyped-def]
       fates: int64[len(Fates)].
     """
     rows = len(offsets) - 1
-    positions = np.empty(rows * max_predictions_per_seq, np.uint16)
+    # One more than there can be: a position is written before it is known whether it counts.
+    positions = np.empty(rows * max_predictions_per_seq + 1, np.uint16)
     labels = np.empty(rows * max_predictions_per_seq, ids.dtype)
     prediction_offsets = np.zeros(rows + 1, np.int32)
     fates = np.zeros(_FATES, np.int64)
     longest = 0
     for r in range(rows):
         longest = max(longest, offsets[r + 1] - offsets[r])
-    word_starts = np.empty(longest, np.int32)
+    word_starts = np.empty(longest + 1, np.int32)
     chosen = np.zeros(longest, np.uint8)
     state = np.zeros(1, np.uint64)
     changed_share = mask_token_share + random_token_share
+    per_piece = mask_per == _PER_PIECE
     fate = 0.0
-    n = 0
+    n = _UNSIGNED(0)
     for r in range(rows):
-        start = offsets[r]
-        end = offsets[r + 1]
-        length = end - start
+        row = ids[offsets[r] : offsets[r + 1]]
+        continues = continues_word[offsets[r] : offsets[r + 1]]
         state[0] = seeds[r]
-        words = _list_words(ids, continues_word, start, end, cls_id, sep_id, word_starts)
-        wanted = min(max_predictions_per_seq, max(1, int(np.rint(length * masked_lm_prob))))
+        words = _list_words(row, continues, cls_id, sep_id, word_starts)
+        wanted = min(max_predictions_per_seq, max(1, int(np.rint(len(row) * masked_lm_prob))))
         if max_ngram_size == 1:
-            per_piece = mask_per == _PER_PIECE
-            _choose_words(
-                state, continues_word, start, end, word_starts, words, wanted, per_piece, chosen
-            )
+            _choose_words(state, continues, word_starts, words, wanted, per_piece, chosen)
         else:
             _choose_ngrams(
-                state, continues_word, start, end, word_starts, words, wanted,
-                max_ngram_size, mask_per, chosen,
-            )  # fmt: skip
-        for k in range(length):
-            if not chosen[k]:
-                continue
+                state, continues, word_starts, words, wanted, max_ngram_size, mask_per, chosen
+            )
+        first = n
+        for k in range(len(row)):
+            positions[n] = k
+            n += _UNSIGNED(chosen[k] != 0)
+        for i in range(first, n):
+            k = positions[i]
             if chosen[k] == _BEGINS:
                 fate = draw_unit(state)
             chosen[k] = 0
-            positions[n] = k
-            labels[n] = ids[start + k]
-            n += 1
+            labels[i] = row[k]
             if fate < mask_token_share:
-                ids[start + k] = mask_id
+                row[k] = mask_id
                 fates[Fates.MASK_TOKEN] += 1
             elif fate < changed_share:
-                ids[start + k] = random_ids[draw_below(state, len(random_ids))]
+                row[k] = random_ids[_UNSIGNED(draw_below(state, len(random_ids)))]
                 fates[Fates.RANDOM_TOKEN] += 1
             else:
                 fates[Fates.KEPT_TOKEN] += 1

@@ -69,16 +69,13 @@ NUM_COUNTS = len(PairCounts)
 def truncate(state, a_start, a_end, b_start, b_end, max_tokens):  # type: ignore[no-untyped-def]
     """Drops one token at a time from the longer side, front or back by a coin (ties: from B)."""
     while (a_end - a_start) + (b_end - b_start) > max_tokens:
-        front = draw_unit(state) < 0.5
-        if a_end - a_start > b_end - b_start:
-            if front:
-                a_start += 1
-            else:
-                a_end -= 1
-        elif front:
-            b_start += 1
-        else:
-            b_end -= 1
+        # Sums, since a branch on a coin is guessed wrong every other time.
+        front = int(draw_unit(state) < 0.5)
+        of_a = int(a_end - a_start > b_end - b_start)
+        a_start += of_a * front
+        a_end -= of_a * (1 - front)
+        b_start += (1 - of_a) * front
+        b_end -= (1 - of_a) * (1 - front)
     return a_start, a_end, b_start, b_end
 
 

@@ -41,7 +41,7 @@ LOADING = 7
 _GAMMA = 0x9E3779B97F4A7C15
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, nogil=True)
 def mix(z):  # type: ignore[no-untyped-def]
     """SplitMix64's finalizer: a bijection of 64 bits that spreads every bit over all others."""
     z = (z ^ (z >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
@@ -49,20 +49,20 @@ def mix(z):  # type: ignore[no-untyped-def]
     return z ^ (z >> uint64(31))
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, nogil=True)
 def absorb(state, value):  # type: ignore[no-untyped-def]
     """A new state from a state and one more 64-bit value; the order of values matters."""
     return mix((state + uint64(_GAMMA)) ^ mix(uint64(value) + uint64(_GAMMA)))
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, nogil=True)
 def draw_unit(state):  # type: ignore[no-untyped-def]
     """A float64 uniform in [0, 1) with 53 bits; advances ``state`` (uint64[1]) by one step."""
     state[0] += uint64(_GAMMA)
     return float(mix(state[0]) >> uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, nogil=True)
 def draw_below(state, n):  # type: ignore[no-untyped-def]
     """An integer uniform in [0, n); advances ``state`` by one step.
 

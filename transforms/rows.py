@@ -291,13 +291,26 @@ class PackedRows(_Rows):
         ]
 
 
+@njit(cache=True, inline="always")
+def _copy_tokens(ids, continues_word, start, end, input_ids, marks, at):  # type: ignore[no-untyped-def]
+    """Copies tokens [start, end) of the block to ``at``; the first begins a word there.
+
+    A token after a special one does: after truncation B may begin in the middle of a word.
+    """
+    from_ids, from_marks = ids[start:end], continues_word[start:end]
+    to_ids, to_marks = input_ids[at : at + end - start], marks[at : at + end - start]
+    # Item by item, over views of one length: assignments of slices take three times as long.
+    for i in range(len(from_ids)):
+        to_ids[i] = from_ids[i]
+        to_marks[i] = from_marks[i]
+    marks[at] = 0
+
+
 @njit(cache=True, nogil=True)
 def _lay_out_pairs(  # type: ignore[no-untyped-def]
     ids, continues_word, pairs, cls_id, sep_id, input_ids, marks, token_type_ids, offsets
 ):
     """Writes ``[CLS] A [SEP] B [SEP]`` for each pair.
-
-    A token after a special one begins a word: after truncation B may begin in the middle of one.
 
     Args:
       ids, continues_word: the block's tokens.
@@ -310,14 +323,11 @@ def _lay_out_pairs(  # type: ignore[no-untyped-def]
         pair = pairs[r]
         b = p + 2 + pair.a_end - pair.a_start
         end = b + 1 + pair.b_end - pair.b_start
+        _copy_tokens(ids, continues_word, pair.a_start, pair.a_end, input_ids, marks, p + 1)
+        _copy_tokens(ids, continues_word, pair.b_start, pair.b_end, input_ids, marks, b)
         input_ids[p] = cls_id
-        input_ids[p + 1 : b - 1] = ids[pair.a_start : pair.a_end]
-        input_ids[b - 1] = sep_id
-        input_ids[b : end - 1] = ids[pair.b_start : pair.b_end]
-        input_ids[end - 1] = sep_id
-        marks[p + 1 : b - 1] = continues_word[pair.a_start : pair.a_end]
-        marks[b : end - 1] = continues_word[pair.b_start : pair.b_end]
-        marks[p] = marks[p + 1] = marks[b - 1] = marks[b] = marks[end - 1] = 0
+        input_ids[b - 1] = input_ids[end - 1] = sep_id
+        marks[p] = marks[b - 1] = marks[end - 1] = 0
         token_type_ids[p:b] = 0
         token_type_ids[b:end] = 1
         p = end
@@ -347,9 +357,7 @@ def _lay_out_packs(  # type: ignore[no-untyped-def]
                 marks[p] = 0
                 p += 1
             start, end = parts[q].start, parts[q].end
-            input_ids[p : p + end - start] = ids[start:end]
-            marks[p : p + end - start] = continues_word[start:end]
-            marks[p] = 0  # of a document, or after the cut
+            _copy_tokens(ids, continues_word, start, end, input_ids, marks, p)
             p += end - start
         input_ids[p] = sep_id
         marks[p] = 0

@@ -13,43 +13,17 @@ from tests.clusters.job_servers import job_flags  # noqa: F401 - a fixture
 from tests.conftest import DATA
 from tests.end_to_end.commands import Command, files_of
 
-#: What every run of the suite has of these tests, which take a quarter of an hour alone: names begin so.
-#: ``make test-clusters`` runs all of them.
-_IN_EVERY_RUN = (
-    "test_the_same_bytes_as_on_this_machine[prism",
-    "test_the_same_bytes_as_on_this_machine[flink-documents",
-    "test_the_same_bytes_as_on_this_machine[spark-documents",
-    "test_what_a_worker_raises_is_one_line[prism-too many rejects",
-    "test_what_a_worker_raises_is_one_line[prism-a bug",
-    "test_what_a_worker_raises_is_one_line[flink-a bug",
-    "test_what_a_worker_raises_is_one_line[spark-a bug",
-    "test_what_brings_the_documents_together_changes_nothing[local",
-    "test_what_brings_the_documents_together_changes_nothing[prism",
-    "test_nothing_is_left_and_resume_goes_on[prism-SIGTERM",
-    "test_a_job_server_that_does_not_start_says_why",
-    "test_text_in_three_languages_has_the_same_shards[prism",
-    "test_the_command_for_each_runner",
-    "test_the_readmes_commands",
-    "test_two_task_managers_write_the_same_shards",
-    "test_the_wheel_is_a_whole_package",
-)
-
 #: However loaded the machine is.
 PATIENCE = 900.0
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config, items):
-    """Marks what only ``make test-clusters`` runs; what every run has must not be lost by a new name."""
-    here = [item for item in items if item.path.parent == Path(__file__).parent]
-    for item in here:
-        if not item.name.startswith(_IN_EVERY_RUN):
-            item.add_marker(pytest.mark.clusters)
-    whole = len({item.path for item in here}) == len([*Path(__file__).parent.glob("test_*.py")])
-    if whole and not any("::" in each for each in config.args):
-        lost = [name for name in _IN_EVERY_RUN if not any(i.name.startswith(name) for i in here)]
-        if lost:
-            raise pytest.UsageError(f"no test of tests/clusters has a name that begins so: {lost}")
+def pytest_collection_modifyitems(items):
+    """Has one process of pytest-xdist run a file: what its tests share takes long to start."""
+    for item in items:
+        here = item.path.parent == Path(__file__).parent
+        if here and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.path.name))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -67,6 +67,12 @@ class RunningJob:
         return self._state in _ENDED
 
     @property
+    def has_worker(self) -> bool:
+        """Whether a worker has imported the project's modules."""
+        path = self._folder / "modules.json"
+        return path.exists() and path.stat().st_size > 0
+
+    @property
     def modules(self) -> dict[str, str]:
         found = json.loads((self._folder / "modules.json").read_text())
         assert isinstance(found, dict)

@@ -32,7 +32,9 @@ def test_embedded_flink_writes_the_same_shards(on_flink, sample, tmp_path):
     assert_same(tmp_path / "out", sample)
 
 
-def test_two_task_managers_write_the_same_shards(on_flink, cluster, sample, tmp_path):
+def test_two_task_managers_write_the_same_shards_and_keep_no_worker(
+    on_flink, cluster, sample, tmp_path
+):
     done = on_flink(tmp_path / "out", cluster=cluster).wait(PATIENCE)
     assert done.code == 0, done
     assert_same(tmp_path / "out", sample)
@@ -42,6 +44,10 @@ def test_two_task_managers_write_the_same_shards(on_flink, cluster, sample, tmp_
     writing = next(v["id"] for v in vertices if "{WriteExamples" in v["name"])
     subtasks = cluster.ask(f"/jobs/{job['jid']}/vertices/{writing}")["subtasks"]
     assert len({subtask["taskmanager-id"] for subtask in subtasks}) == 2
+    # The workers have ended with their job.
+    sessions = {manager.process.pid for manager in cluster.task_managers}
+    left = [pid for pid, _, session in processes() if session in sessions and pid not in sessions]
+    assert not left
 
 
 @pytest.mark.parametrize("task_managers", [1, 2])
@@ -93,11 +99,3 @@ def test_each_of_two_task_managers_has_a_pool(on_flink, cluster, sample, tmp_pat
     assert_same(tmp_path / "out", sample)
     for manager in cluster.task_managers:
         assert "Starting worker" in (tmp_path / f"pool{manager.number}.log").read_text()
-
-
-def test_workers_end_with_their_job(on_flink, cluster, sample, tmp_path):
-    done = on_flink(tmp_path / "out", cluster=cluster).wait(PATIENCE)
-    assert done.code == 0, done
-    sessions = {manager.process.pid for manager in cluster.task_managers}
-    left = [pid for pid, _, session in processes() if session in sessions and pid not in sessions]
-    assert not left
