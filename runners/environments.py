@@ -68,17 +68,21 @@ def check_kind(options: PipelineOptions) -> None:
 
 def check_endpoint(endpoint: str) -> None:
     """``ConfigError`` if no job server answers where ``--job_endpoint`` says: Beam would wait for ever."""
-    host, _, port = endpoint.rpartition(":")
-    if not host or not port.isdigit():
+    if (address := _host_and_port(endpoint)) is None:
         raise ConfigError("job_endpoint", endpoint, "is no HOST:PORT of a job server")
     try:
-        socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
+        socket.create_connection(address, timeout=_PATIENCE).close()
     except (OSError, OverflowError) as error:
         raise ConfigError(
             "job_endpoint",
             endpoint,
             f"no job server answers there ({error}); start it, or leave this out to have one started",
         ) from None
+
+
+def _host_and_port(text: str) -> tuple[str, int] | None:
+    host, _, port = text.rpartition(":")
+    return (host, int(port)) if host and port.isdigit() else None
 
 
 def check_process(options: PipelineOptions) -> None:
@@ -136,14 +140,13 @@ def pool_address(portable: PortableOptions) -> tuple[str, int]:
     if address.startswith("{"):
         with contextlib.suppress(ValueError):
             address = json.loads(address).get("url", "")
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit():
+    if (found := _host_and_port(address)) is None:
         raise ConfigError(
             "environment_config",
             given,
             "is no HOST:PORT of a pool of workers, such as localhost:50000",
         )
-    return host, int(port)
+    return found
 
 
 def check_pool(host: str, port: int) -> None:

@@ -59,6 +59,15 @@ def test_what_brings_the_documents_together_changes_nothing(
     assert not list((tmp_path / "out").glob(".spill-*"))
 
 
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_so_is_the_exact_reference(commands, job_flags, tmp_path, runner):
+    build_here(CORPORA[1], output=tmp_path / "local", exact_reference=True, dupe_factor=2)
+    flags = ["--exact_reference", "--dupe_factor=2", *job_flags(runner)]
+    done = commands.build(CORPORA[1], tmp_path / "out", *flags).wait(600)
+    assert done.code == 0, done.stderr
+    assert digests(tmp_path / "out") == digests(tmp_path / "local")
+
+
 ENCYCLOPEDIA = "enwiki-latest-pages-articles1.xml-p000000010p000030302-shortened.bz2"
 
 
