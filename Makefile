@@ -10,7 +10,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 EXTRAS ?= test,train
-PYTEST_ARGS ?= -n auto --dist loadgroup
+# One process more than cores: those that wait for a cluster leave theirs idle.
+PYTEST_ARGS ?= -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist loadfile
 RUNNERS := .runners
 
 BIN := $(VENV)/bin

@@ -30,6 +30,31 @@ def pytest_make_parametrize_id(val, argname):
     return argname if isinstance(val, bytes) else None
 
 
+#: They share a Flink cluster.
+_ON_A_CLUSTER = tuple(
+    f"tests/clusters/test_{n}.py" for n in ("flink", "flink_faults", "runner_docs")
+)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """``--dist loadfile``, but for files that share more than modules do.
+
+    Its own ``loadgroup`` does nothing since pytest 9.2, in which nodes have no ``_nodeid`` any more.
+    """
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            path = super()._split_scope(nodeid)
+            return _ON_A_CLUSTER[0] if path in _ON_A_CLUSTER else path
+
+    config.option.loadscopereorder = (
+        False  # those of most tests first: clusters have few, and slow ones
+    )
+    return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
 @pytest.fixture(scope="session")
 def data() -> Path:
     """The sample text written for this project."""

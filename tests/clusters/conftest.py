@@ -17,15 +17,6 @@ from tests.end_to_end.commands import Command, files_of
 PATIENCE = 900.0
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Has one process of pytest-xdist run a file: what its tests share takes long to start."""
-    for item in items:
-        here = item.path.parent == Path(__file__).parent
-        if here and item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.path.name))
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     """Shows the ends of the clusters' logs beside a failure."""

@@ -8,22 +8,32 @@ from pathlib import Path
 
 import pytest
 
-from tests.builds import build_here
+from tests.builds import DATA, build_here
 from tests.clusters.cluster import POOL_HOST, free_port
 from tests.clusters.conftest import PATIENCE, assert_same
 from tests.clusters.pool import start_pool
+from tests.clusters.test_portable_runners import ENCYCLOPEDIA
+from tests.conftest import SHARED
 from tests.end_to_end.commands import processes
 
-pytestmark = [
-    pytest.mark.runners,
-    pytest.mark.timeout(2 * PATIENCE),
-    # One cluster at a time: each has some five processes of Java and Python.
-    pytest.mark.xdist_group("clusters"),
-]
+pytestmark = [pytest.mark.runners, pytest.mark.timeout(2 * PATIENCE)]
 
+TWICE = ["--dupe_factor=2"]
 
 #: Made by pip, beside the Python that runs.
 WORKER = str(Path(sys.executable).with_name("bert-data-worker"))
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """The sample and, where they are, 5 MB in three languages; and what one process makes of them."""
+    files, corpora = [DATA / "documents.jsonl"], SHARED / "data" / "corpora"
+    if corpora.is_dir():
+        names = ("handbook.de-DE.jsonl", "handbook.ru-RU.jsonl", ENCYCLOPEDIA)
+        files += [corpora / name for name in names]
+    output = tmp_path_factory.mktemp("corpus") / "out"
+    build_here(*files, output=output, num_shards=8, dupe_factor=2)
+    return files, output
 
 
 def test_embedded_flink_writes_the_same_shards(on_flink, sample, tmp_path):
@@ -33,11 +43,12 @@ def test_embedded_flink_writes_the_same_shards(on_flink, sample, tmp_path):
 
 
 def test_two_task_managers_write_the_same_shards_and_keep_no_worker(
-    on_flink, cluster, sample, tmp_path
+    on_flink, cluster, corpus, tmp_path
 ):
-    done = on_flink(tmp_path / "out", cluster=cluster).wait(PATIENCE)
+    files, expected = corpus
+    done = on_flink(tmp_path / "out", *TWICE, cluster=cluster, corpus=files).wait(PATIENCE)
     assert done.code == 0, done
-    assert_same(tmp_path / "out", sample)
+    assert_same(tmp_path / "out", expected)
     (job,) = (j for j in cluster.ask("/jobs/overview")["jobs"] if j["jid"] in done.stdout)
     assert f"The job: http://{cluster.rest}/#/job/{job['jid']}/overview\n" in done.stdout
     vertices = cluster.ask(f"/jobs/{job['jid']}")["vertices"]
@@ -50,30 +61,14 @@ def test_two_task_managers_write_the_same_shards_and_keep_no_worker(
     assert not left
 
 
-@pytest.mark.parametrize("task_managers", [1, 2])
-def test_text_in_three_languages_on_clusters(
-    on_flink, cluster, start, shared, tmp_path, task_managers
-):
-    corpora = shared / "data" / "corpora"
-    encyclopedia = "enwiki-latest-pages-articles1.xml-p000000010p000030302-shortened.bz2"
-    names = ["handbook.de-DE.jsonl", "handbook.ru-RU.jsonl", encyclopedia]
-    corpus = [corpora / name for name in names]
-    build_here(*corpus, output=tmp_path / "local", num_shards=8, dupe_factor=2)
-    with contextlib.ExitStack() as stack:
-        if task_managers == 1:
-            cluster = stack.enter_context(start(task_managers=1))
-        done = on_flink(tmp_path / "out", "--dupe_factor=2", cluster=cluster, corpus=corpus)
-        done = done.wait(PATIENCE)
-    assert done.code == 0, done
-    assert_same(tmp_path / "out", tmp_path / "local")
-
-
-def test_one_task_manager_runs_processes_and_a_pool(on_flink, start, sample, tmp_path):
+def test_one_task_manager_runs_processes_and_a_pool(on_flink, start, sample, corpus, tmp_path):
+    files, expected = corpus
     port, log = free_port(), str(tmp_path / "pool.log")
     with start(task_managers=1, slots=2) as cluster:
-        done = on_flink(tmp_path / "processes", cluster=cluster).wait(PATIENCE)
+        command = on_flink(tmp_path / "processes", *TWICE, cluster=cluster, corpus=files)
+        done = command.wait(PATIENCE)
         assert done.code == 0, (done, cluster.logs())
-        assert_same(tmp_path / "processes", sample)
+        assert_same(tmp_path / "processes", expected)
         external = ["--environment_type=EXTERNAL", f"--environment_config=localhost:{port}"]
         with start_pool(f"localhost:{port}", WORKER, log=log):
             done = on_flink(tmp_path / "pool", *external, cluster=cluster).wait(PATIENCE)

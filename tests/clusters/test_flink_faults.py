@@ -14,11 +14,7 @@ from tests.clusters.cluster import kill_session
 from tests.clusters.conftest import PATIENCE, assert_same
 from tests.end_to_end.commands import Done, files_of, is_alive, is_leftover
 
-pytestmark = [
-    pytest.mark.runners,
-    pytest.mark.timeout(2 * PATIENCE),
-    pytest.mark.xdist_group("clusters"),
-]
+pytestmark = [pytest.mark.runners, pytest.mark.timeout(2 * PATIENCE)]
 
 #: A worker that takes its time for every shard.
 SLOW = """
@@ -86,7 +82,7 @@ def test_after_the_whole_cluster_is_killed_another_completes_the_build(
     on_flink, start, odd_worker, sample, tmp_path
 ):
     output = tmp_path / "out"
-    with start(task_managers=2) as cluster:
+    with start(task_managers=1) as cluster:
         command = on_flink(output, odd_worker(SLOW), cluster=cluster)
         wait_until(lambda: len(shards_in(output)) >= 2, command)
         cluster.kill()

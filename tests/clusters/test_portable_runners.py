@@ -11,11 +11,7 @@ from tests.builds import DATA, VOCAB, build_here, digests
 from tests.clusters.job_servers import RUNNERS
 from tests.end_to_end.commands import error_line, files_of
 
-pytestmark = [
-    pytest.mark.runners,
-    pytest.mark.timeout(900),
-    pytest.mark.xdist_group("clusters"),  # one job server of each kind for all of them
-]
+pytestmark = [pytest.mark.runners, pytest.mark.timeout(900)]
 
 #: Several shards, held-out documents, two lengths.
 SETTINGS = {"num_shards": 3, "validation_fraction": 0.2, "max_seq_length": (64, 128)}

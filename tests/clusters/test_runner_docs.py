@@ -16,11 +16,7 @@ from apache_beam.utils.subprocess_server import JavaJarServer
 from tests.builds import DATA, ROOT, digests
 from tests.clusters.conftest import PATIENCE
 
-pytestmark = [
-    pytest.mark.runners,
-    pytest.mark.timeout(4 * PATIENCE),
-    pytest.mark.xdist_group("clusters"),
-]
+pytestmark = [pytest.mark.runners, pytest.mark.timeout(4 * PATIENCE)]
 
 PAGE = (ROOT / "docs" / "runners.md").read_text(encoding="utf8")
 README = (ROOT / "README.md").read_text(encoding="utf8")
