@@ -11,7 +11,8 @@ PYTHON ?= python3
 VENV ?= .venv
 EXTRAS ?= test,train
 # One process more than cores: those that wait for a cluster leave theirs idle.
-PYTEST_ARGS ?= -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist loadfile
+CORES := $(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)
+PYTEST_ARGS ?= -n $(shell expr $(CORES) + 1) --dist loadfile
 RUNNERS := .runners
 
 BIN := $(VENV)/bin

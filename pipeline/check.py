@@ -44,7 +44,7 @@ from schemas.manifest import (
     ManifestError,
     load_manifest,
 )
-from schemas.stores import open_file, require_store
+from schemas.stores import open_file, require_folder, require_store
 from transforms.audit_repeats import Repeats, find_repeats
 from transforms.audit_reports import AuditSettings, ShardReport
 from transforms.audit_rules import AuditRules, Violation
@@ -115,7 +115,7 @@ def check(
         raise ConfigError("max_violations", max_violations, "must be a whole number, at least 0")
     if num_workers is not None and num_workers < 1:
         raise ConfigError("num_workers", num_workers, "must be a whole number, at least 1")
-    require_store("directory", directory)
+    require_folder("directory", directory)
     for path in corpus:
         require_store("corpus", path)
     if words := not_a_file(posixpath.join(directory, MANIFEST_FILE)):

@@ -13,7 +13,7 @@ from pipeline.build import Job
 from pipeline.config import MOST_SHARDS, BuildConfig
 from pipeline.reference import as_the_reference, list_groups, resolved_otherwise
 from schemas.errors import ConfigError
-from schemas.stores import require_store
+from schemas.stores import require_folder
 from transforms.blocks import BlockLayout
 from transforms.formats.registry import FORMATS, require_packages
 from transforms.inputs import InputFile, list_inputs
@@ -144,14 +144,6 @@ def choose_workers(num_workers: int | None, *, text_bytes: int) -> int:
     return 1 if text_bytes < SMALL_INPUT_BYTES else len(os.sched_getaffinity(0))
 
 
-def _require_folder(field: str, path: str) -> None:
-    require_store(field, path)
-    try:
-        path.encode()
-    except UnicodeEncodeError:  # Beam hands it from step to step
-        raise ConfigError(field, path, "has bytes that are not UTF-8; give another name") from None
-
-
 def prepare(config: BuildConfig) -> Prepared:
     """Looks everything up.
 
@@ -160,11 +152,11 @@ def prepare(config: BuildConfig) -> Prepared:
 
     Raises:
       ConfigError: a vocabulary that will not do, no input, an input that contradicts a flag, a
-        package that is not installed.
+        package that is not installed, a folder that cannot be named.
     """
-    _require_folder("output", config.output)
+    require_folder("output", config.output)
     if config.temp_dir:
-        _require_folder("temp_dir", config.temp_dir)
+        require_folder("temp_dir", config.temp_dir)
     require_segmenter(config.word_segmenter)
     require_splitter(config.sentence_splitter, language=config.language)
     require_detector(config.language)

@@ -39,6 +39,7 @@ def without_beams_noise() -> Iterator[None]:
     """A context in which nothing of Beam's is printed; with ``--debug``, everything is."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(_logging())
+        _log_of_workers().propagate = debugging()
         if not debugging():
             _say_nothing_of_lost_servers()
             _print_nothing_of_workers()
@@ -91,7 +92,8 @@ class _WithoutBeamsThreads:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        if type(threading.current_thread()).__module__.startswith("apache_beam."):
+        beams = type(threading.current_thread()).__module__.startswith("apache_beam.")
+        if beams and not debugging():
             return len(text)
         return self._stream.write(text)
 
@@ -103,7 +105,11 @@ def _print_nothing_of_workers() -> None:
     """For good, too: a thread whose step was ended prints that, and logs it, when it gets to it."""
     if not isinstance(sys.stderr, _WithoutBeamsThreads):
         sys.stderr = _WithoutBeamsThreads(sys.stderr)
-    # Beam's options have given the root logger a handler of the stream that was there before.
+
+
+def _log_of_workers() -> logging.Logger:
+    """What leads nowhere: Beam's options give the root logger a handler of the stream as it was before."""
     workers = logging.getLogger("apache_beam.runners.worker")
-    workers.handlers[:] = [logging.NullHandler()]
-    workers.propagate = False
+    if not workers.handlers:  # else it is the root's after all
+        workers.addHandler(logging.NullHandler())
+    return workers

@@ -19,7 +19,7 @@ from typing import Any
 
 from schemas import SCHEMA_VERSION
 from schemas.errors import ConfigError
-from schemas.stores import local_path, open_file, require_store
+from schemas.stores import local_path, open_file, require_folder
 
 __all__ = [
     "HISTOGRAM_BINS",
@@ -261,10 +261,11 @@ def load_manifest(directory: str | os.PathLike[str]) -> Manifest:
     Raises:
       ManifestError: there is none, it is damaged, or a newer version wrote it. It is a
         ``ConfigError``, and its text one line that starts with the path.
-      ConfigError: it is in a store that needs a package which is not installed.
+      ConfigError: it is in a store that needs a package which is not installed, or has a name that
+        pyarrow cannot be given.
     """
     root = os.fspath(directory)
-    require_store("directory", root)
+    require_folder("directory", root)
     path = posixpath.join(root, MANIFEST_FILE)
     try:
         with open_file(path) as file:

@@ -30,6 +30,7 @@ __all__ = [
     "open_file",
     "open_stored",
     "remove",
+    "require_folder",
     "require_store",
     "scheme_of",
     "use_store_options",
@@ -90,6 +91,19 @@ def require_store(field: str, path: str) -> None:
         known = ", ".join(f"{known}://" for known in _NEEDED)
         remedy = f"there is no file system for {scheme}://; give a path on this machine, or {known}"
         raise ConfigError(field, path, remedy) from None
+
+
+def require_folder(field: str, path: str) -> None:
+    """The same for what Beam and pyarrow are given, which take names of UTF-8 only.
+
+    Raises:
+      ConfigError: it has other bytes, or see :func:`require_store`.
+    """
+    require_store(field, path)
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise ConfigError(field, path, "has bytes that are not UTF-8; give another name") from None
 
 
 def _is_installed(module: str) -> bool:

@@ -17,7 +17,8 @@ os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 # Test processes share the cores, and torch's threads wait for each other busily.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# A runner's Java lives for seconds: to compile its hot loops thoroughly takes longer than they do.
+# A runner's Java lives for seconds: compiling thoroughly, and threads that collect garbage beside it, take
+# longer than what they help.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 DATA = Path(__file__).parent / "data"
@@ -49,10 +50,11 @@ def pytest_xdist_make_scheduler(config, log):
             path = super()._split_scope(nodeid)
             return _ON_A_CLUSTER[0] if path in _ON_A_CLUSTER else path
 
-    config.option.loadscopereorder = (
-        False  # those of most tests first: clusters have few, and slow ones
-    )
-    return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
+    if config.getvalue("dist") != "loadfile":
+        return None
+    # By their names, not by how many tests they have: those of clusters are few, slow, and begin.
+    config.option.loadscopereorder = False
+    return Scheduling(config, log)
 
 
 @pytest.fixture(scope="session")

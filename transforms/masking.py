@@ -25,6 +25,8 @@ _PER_PIECE, _PER_WORD = MASK_PER["piece"], MASK_PER["word"]
 #: Of indices: for one with a sign compiled code looks each time whether it counts from the end.
 _UNSIGNED = np.uintp
 
+_LONGEST_ROW = 1 << 16
+
 #: Marks of a chosen position: it begins a unit of one fate, or goes on with it.
 _BEGINS, _GOES_ON = 1, 2
 
@@ -151,7 +153,8 @@ def mask_at_load(
       settings: how.
 
     Raises:
-      ValueError: the arrays do not fit each other: the kernel would read beyond them.
+      ValueError: the arrays do not fit each other, or a row is too long: the kernel would read beyond
+        them.
     """
     _check_arrays(input_ids, offsets, continues_word, rows)
     if not 0 <= seed < 1 << 64 or not 0 <= epoch < 1 << 64:
@@ -174,6 +177,11 @@ def _check_arrays(
         )
     if offsets[0] < 0 or offsets[-1] > len(input_ids) or (np.diff(offsets) < 0).any():
         raise ValueError(f"offsets have to ascend from 0 to the {len(input_ids)} tokens")
+    longest = int(np.diff(offsets).max(initial=0))
+    if longest > _LONGEST_ROW:
+        raise ValueError(
+            f"a row has {longest} tokens, and positions are uint16: {_LONGEST_ROW} at most"
+        )
 
 
 @njit(cache=True, nogil=True)
@@ -182,7 +190,7 @@ def _list_words(ids, continues_word, cls_id, sep_id, word_starts):  # type: igno
 
     Args:
       ids, continues_word: the row.
-      word_starts: int32[row + 1], filled with positions.
+      word_starts: int32[row], filled with positions.
 
     Returns:
       The number of words.
@@ -193,7 +201,7 @@ def _list_words(ids, continues_word, cls_id, sep_id, word_starts):  # type: igno
         # Written always and counted sometimes: a branch here would be guessed wrong too often.
         word_starts[words] = k
         words += _UNSIGNED((not special) & (not continues_word[k]))
-    return int(words)
+    return np.int64(words)
 
 
 @njit(cache=True, nogil=True)
@@ -201,7 +209,7 @@ def _choose_words(state, continues_word, word_starts, words, wanted, per_piece, 
     """Marks words in random order until ``wanted`` tokens are; one that is too long is skipped."""
     rest = _BEGINS if per_piece else _GOES_ON
     length = len(continues_word)
-    taken = 0
+    taken = np.int64(0)
     w = 0
     while w < words and taken < wanted:
         # One step of a Fisher-Yates shuffle: as many draws as words are looked at.
@@ -212,7 +220,7 @@ def _choose_words(state, continues_word, word_starts, words, wanted, per_piece, 
         stop = first + _UNSIGNED(1)
         while stop < length and continues_word[stop]:
             stop += _UNSIGNED(1)
-        size = int(stop - first)
+        size = np.int64(stop - first)
         if taken + size <= wanted:
             chosen[first] = _BEGINS
             for k in range(first + _UNSIGNED(1), stop):
@@ -305,7 +313,7 @@ def mask_rows(  # type: ignore[no-untyped-def]
 
     Args:
       ids: uint16 or uint32[tokens], all rows, with [CLS] and [SEP]; **changed in place**.
-      offsets: int32 or int64[rows + 1].
+      offsets: int32 or int64[rows + 1]; no row is longer than 65,536 tokens.
       continues_word: uint8[tokens], 1 where a token belongs to the word of the token before it; 0 at
         special tokens and after them, and everywhere without whole words.
       seeds: uint64[rows], the start of each row's stream.
@@ -332,7 +340,7 @@ def mask_rows(  # type: ignore[no-untyped-def]
     longest = 0
     for r in range(rows):
         longest = max(longest, offsets[r + 1] - offsets[r])
-    word_starts = np.empty(longest + 1, np.int32)
+    word_starts = np.empty(longest, np.int32)
     chosen = np.zeros(longest, np.uint8)
     state = np.zeros(1, np.uint64)
     changed_share = mask_token_share + random_token_share

@@ -293,9 +293,10 @@ class PackedRows(_Rows):
 
 @njit(cache=True, inline="always")
 def _copy_tokens(ids, continues_word, start, end, input_ids, marks, at):  # type: ignore[no-untyped-def]
-    """Copies tokens [start, end) of the block to ``at``; the first begins a word there.
+    """Copies tokens [start, end) of the block to ``at``, where there is room; the first begins a word.
 
-    A token after a special one does: after truncation B may begin in the middle of a word.
+    A token after a special one does: after truncation B may begin in the middle of a word. Inlined, it
+    takes half the time.
     """
     from_ids, from_marks = ids[start:end], continues_word[start:end]
     to_ids, to_marks = input_ids[at : at + end - start], marks[at : at + end - start]

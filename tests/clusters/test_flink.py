@@ -36,6 +36,10 @@ def corpus(tmp_path_factory):
     return files, output
 
 
+def test_three_languages_are_among_them(shared, corpus):
+    assert len(corpus[0]) == 4
+
+
 def test_embedded_flink_writes_the_same_shards(on_flink, sample, tmp_path):
     done = on_flink(tmp_path / "out").wait(PATIENCE)
     assert done.code == 0, done

@@ -82,7 +82,7 @@ def test_after_the_whole_cluster_is_killed_another_completes_the_build(
     on_flink, start, odd_worker, sample, tmp_path
 ):
     output = tmp_path / "out"
-    with start(task_managers=1) as cluster:
+    with start(task_managers=2) as cluster:
         command = on_flink(output, odd_worker(SLOW), cluster=cluster)
         wait_until(lambda: len(shards_in(output)) >= 2, command)
         cluster.kill()

@@ -56,7 +56,7 @@ def test_what_brings_the_documents_together_changes_nothing(
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
-def test_so_is_the_exact_reference(commands, job_flags, tmp_path, runner):
+def test_the_exact_reference_is_the_same_everywhere(commands, job_flags, tmp_path, runner):
     build_here(CORPORA[1], output=tmp_path / "local", exact_reference=True, dupe_factor=2)
     flags = ["--exact_reference", "--dupe_factor=2", *job_flags(runner)]
     done = commands.build(CORPORA[1], tmp_path / "out", *flags).wait(600)

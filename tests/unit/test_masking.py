@@ -356,3 +356,24 @@ def test_what_does_not_fit_is_refused(rows):
     for changes in wrong:
         with pytest.raises(ValueError):
             mask_at_load(**(right | changes), settings=MaskSettings(**values))
+
+
+def test_rows_whose_positions_have_no_room_are_refused():
+    ids = np.full(70_000, 7, np.uint16)
+    settings = MaskSettings(
+        cls_id=CLS, sep_id=SEP, mask_id=MASK, random_ids=np.arange(5, 9, dtype=np.uint16),
+        masked_lm_prob=0.15, max_predictions_per_seq=20,
+    )  # fmt: skip
+
+    def masked(length: int):
+        offsets = np.array([0, length], np.int64)
+        marks = np.zeros(length, np.uint8)
+        return mask_at_load(
+            ids[:length], offsets, marks, np.zeros(1, np.int64), seed=1, epoch=0, settings=settings
+        )
+
+    assert len(masked(65_536).positions) == 20
+    with pytest.raises(
+        ValueError, match="a row has 65537 tokens, and positions are uint16: 65536 at"
+    ):
+        masked(65_537)

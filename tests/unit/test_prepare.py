@@ -7,9 +7,11 @@ import importlib.util
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
+from pipeline.check import check
 from pipeline.config import BuildConfig
 from pipeline.prepare import SMALL_INPUT_BYTES, choose_workers, default_num_shards, prepare
 from schemas.errors import ConfigError
+from schemas.manifest import load_manifest
 from tests.builds import DATA, VOCAB, documents_of, write_jsonl, write_text
 from tests.small_tokenizers import ALBERT, save_tokenizer
 
@@ -132,3 +134,11 @@ def test_folders_have_names_that_beam_can_hand_on(tmp_path, field):
     path = write_text(tmp_path / "a.txt", [["One sentence."]])
     with pytest.raises(ConfigError, match="has bytes that are not UTF-8; give another name"):
         prepared(path, **{field: "out\udcff"})
+
+
+def test_nor_is_a_data_set_looked_for_in_another():
+    for read in (load_manifest, check):
+        with pytest.raises(
+            ConfigError, match=r"--directory='out.udcff': has bytes that are not UTF-8"
+        ):
+            read("out\udcff")
