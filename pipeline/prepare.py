@@ -104,7 +104,7 @@ def resolve_splitter(config: BuildConfig, files: Sequence[InputFile]) -> str:
         return config.sentence_splitter
     wanted = {
         "none" if FORMATS[file.format].a_sentence_a_line else "sentencex": file.path
-        for file in files
+        for file in [file for file in files if file.size] or files  # an empty one is of any kind
     }
     if len(wanted) > 1:
         raise ConfigError(

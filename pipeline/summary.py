@@ -18,6 +18,8 @@ COMPILING = "Compiling kernels (once for each kind of build, for half a minute o
 #: A corpus with more one-sentence documents than this can hardly give IsNext pairs.
 _ONE_SENTENCE_SHARE = 0.5
 _UNKNOWN_SHARE = 0.02
+#: Sentences of English have some 25.
+_TOKENS_A_SENTENCE = 100
 #: Documents with U+FFFD: more than this are no accident of single pages.
 _REPLACEMENT_SHARE = 0.01
 _UNCOVERED_SHARE = 0.02
@@ -108,6 +110,12 @@ def warnings_after(manifest: Manifest) -> list[str]:
         found.append(
             f"{one_sentence:,} of {filled:,} documents have one sentence{of_those}, and give no "
             "IsNext pair; is there a blank line between all sentences?"
+        )
+    a_line = manifest.configuration.get("sentence_splitter") == "none"
+    if a_line and counts.sentences and counts.tokens > _TOKENS_A_SENTENCE * counts.sentences:
+        found.append(
+            f"a line was taken for a sentence, and has {counts.tokens / counts.sentences:.0f} tokens on "
+            "average; is it running text, which --format prose reads?"
         )
     if counts.tokens and counts.unknown_tokens > _UNKNOWN_SHARE * counts.tokens:
         found.append(

@@ -81,8 +81,9 @@ def require_documents(distinct: int, *, objective: str) -> None:
         raise SingleDocumentError(
             "the corpus is one document, and --objective=nsp needs at least two different ones: B of "
             "a NotNext pair comes from another document; add documents (of html, gutenberg and prose "
-            "a file is one), or set document boundaries (a blank line in BERT's text format, "
-            "--document_separator in prose), or give --objective sop or mlm, which need none"
+            "a file is one), or set document boundaries (a blank line in BERT's text format, which has "
+            "a sentence a line and which .txt is taken for: running text needs --format prose; there, "
+            "--document_separator), or give --objective sop or mlm, which need none"
         )
 
 

@@ -158,6 +158,17 @@ def test_a_warning_says_what_to_do(corpus, tmp_path):
     assert not any("--split_long_sentences" in line for line in warnings_after(kept))
 
 
+def test_running_text_that_is_taken_for_sentences_is_said(tmp_path):
+    paragraph = "The fox saw the grapes, and they hung high. He went away. " * 10
+    path = tmp_path / "a.txt"
+    path.write_text("\n\n".join([paragraph, paragraph + "So it was."]))
+    said = "a line was taken for a sentence, and has "
+    taken = build_here(path, output=tmp_path / "a", dupe_factor=1)
+    assert any(line.startswith(said) for line in warnings_after(taken))
+    read = build_here(path, output=tmp_path / "b", dupe_factor=1, sentence_splitter="sentencex")
+    assert not any("a line was taken" in line for line in warnings_after(read))
+
+
 def test_the_reference_is_what_it_was(corpus, tmp_path):
     settings = {"exact_reference": True, "max_seq_length": (64,), "dupe_factor": 1}
     with pytest.raises(ConfigError, match="split_long_sentences"):

@@ -56,6 +56,9 @@ def test_the_splitter_follows_the_format(tmp_path):
     assert prepared(text, sentence_splitter="sentencex").job.config.sentence_splitter == "sentencex"
     with pytest.raises(ConfigError, match="partly BERT's text format"):
         prepared(text, jsonl)
+    empty = tmp_path / "b.txt"
+    empty.touch()
+    assert prepared(empty, jsonl).job.config.sentence_splitter == "sentencex"
 
 
 def test_settings_without_effect_are_said(tmp_path):
