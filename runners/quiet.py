@@ -18,15 +18,8 @@ __all__ = ["debugging", "without_beams_noise"]
 
 _LOGGER = logging.getLogger(__name__)
 
-#: Beam's threads that fail when the connection to their server ends.
-_THREADS = (
-    "run_worker_",
-    "read_state",
-    "read_control",
-    "read_data",
-    "read_grpc_client_inputs",
-    "wait_until_finish_read",
-)
+#: Loggers of those whose threads go on for a moment after the job.
+_LATE = ("apache_beam", "grpc")
 
 
 def debugging() -> bool:
@@ -39,7 +32,6 @@ def without_beams_noise() -> Iterator[None]:
     """A context in which nothing of Beam's is printed; with ``--debug``, everything is."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(_logging())
-        _log_of_workers().propagate = debugging()
         if not debugging():
             _say_nothing_of_lost_servers()
             _print_nothing_of_workers()
@@ -60,6 +52,10 @@ def _logging() -> Iterator[None]:
     try:
         yield
     finally:
+        # Beam's options may have made one of them, of the stream as it was before.
+        for handler in [*handlers, logging.lastResort]:
+            if handler and not debugging():
+                handler.addFilter(_is_in_time)
         root.handlers[:] = handlers
         root.setLevel(level)
         beams.setLevel(beams_level)
@@ -67,21 +63,19 @@ def _logging() -> Iterator[None]:
 
 def _say_nothing_of_lost_servers() -> None:
     """Of threads that fail as their connection ends: some do long after the job, so it is for good."""
-    before = threading.excepthook
-    if isinstance(before, _Hook):
-        return
-    threading.excepthook = _Hook(before)
+    if not isinstance(threading.excepthook, _Hook):
+        threading.excepthook = _Hook(threading.excepthook)
+        sys.unraisablehook = _Hook(sys.unraisablehook)
 
 
 class _Hook:
-    """Python's hook for threads that fail, for all but Beam's that lost their server."""
+    """Python's hook for what fails where nobody can catch it, for all but a server that was lost."""
 
-    def __init__(self, before: Callable[[threading.ExceptHookArgs], object]):
+    def __init__(self, before: Callable[[Any], object]):
         self._before = before
 
-    def __call__(self, failure: threading.ExceptHookArgs) -> None:
-        name = failure.thread.name if failure.thread else ""
-        if not (name.startswith(_THREADS) and isinstance(failure.exc_value, grpc.RpcError)):
+    def __call__(self, failure: Any) -> None:
+        if debugging() or not isinstance(failure.exc_value, grpc.RpcError):
             self._before(failure)
 
 
@@ -107,9 +101,7 @@ def _print_nothing_of_workers() -> None:
         sys.stderr = _WithoutBeamsThreads(sys.stderr)
 
 
-def _log_of_workers() -> logging.Logger:
-    """What leads nowhere: Beam's options give the root logger a handler of the stream as it was before."""
-    workers = logging.getLogger("apache_beam.runners.worker")
-    if not workers.handlers:  # else it is the root's after all
-        workers.addHandler(logging.NullHandler())
-    return workers
+def _is_in_time(record: logging.LogRecord) -> bool:
+    """False for what Beam's and gRPC's threads log beside, or behind, the command's own."""
+    ours = record.thread == threading.main_thread().ident
+    return ours or debugging() or not record.name.startswith(_LATE)
