@@ -102,9 +102,10 @@ def resolve_splitter(config: BuildConfig, files: Sequence[InputFile]) -> str:
     """
     if config.sentence_splitter != "auto":
         return config.sentence_splitter
+    filled = [file for file in files if file.size]  # an empty one may be of any kind
     wanted = {
         "none" if FORMATS[file.format].a_sentence_a_line else "sentencex": file.path
-        for file in [file for file in files if file.size] or files  # an empty one is of any kind
+        for file in filled or files
     }
     if len(wanted) > 1:
         raise ConfigError(

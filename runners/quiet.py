@@ -52,7 +52,8 @@ def _logging() -> Iterator[None]:
     try:
         yield
     finally:
-        # Beam's options may have made one of them, of the stream as it was before.
+        # For good as well: a late thread logs, and Beam's options may have made one of these handlers, of
+        # the stream as it was before ours.
         for handler in [*handlers, logging.lastResort]:
             if handler and not debugging():
                 handler.addFilter(_is_in_time)
@@ -96,7 +97,7 @@ class _WithoutBeamsThreads:
 
 
 def _print_nothing_of_workers() -> None:
-    """For good, too: a thread whose step was ended prints that, and logs it, when it gets to it."""
+    """For good, too: a thread whose step was ended prints that when it gets to it."""
     if not isinstance(sys.stderr, _WithoutBeamsThreads):
         sys.stderr = _WithoutBeamsThreads(sys.stderr)
 
