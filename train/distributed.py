@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import torch
 import torch.distributed as dist
 
-from schemas.errors import BuildError, ConfigError
+from schemas.errors import ConfigError
+from train.interrupts import LostProcessError
 
 __all__ = ["Ranks", "join_ranks"]
 
@@ -53,7 +54,7 @@ def join_ranks(device: str) -> Iterator[Ranks]:
 
     Raises:
       ConfigError: ``cuda`` where there is none, or more processes than there are GPUs.
-      BuildError: another process is gone.
+      LostProcessError: another process is gone.
     """
     world, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
     here = _choose_device(device)
@@ -67,7 +68,7 @@ def join_ranks(device: str) -> Iterator[Ranks]:
     except (RuntimeError, dist.DistError) as error:
         if isinstance(error, torch.OutOfMemoryError) or not _is_gone(error):
             raise
-        raise BuildError(
+        raise LostProcessError(
             "another process of this run has ended; see what it said, then start all of them again "
             "with --resume"
         ) from error

@@ -83,10 +83,15 @@ def test_two_processes_that_take_their_rows_in_parts_have_them_too(train_data, a
     check_same(output, alone[0])
 
 
-def test_a_process_that_is_killed_ends_the_others_with_a_line(train_data, tmp_path):
+#: A thread that Python waits for at its end, as it does for torch's that wait for a lost process.
+STUCK = "import threading; threading.Thread(target=threading.Event().wait).start()"
+
+
+@pytest.mark.parametrize("before", ["", STUCK], ids=["plain", "a thread that never ends"])
+def test_a_process_that_is_killed_ends_the_others_with_a_line(before, train_data, tmp_path):
     output = tmp_path / "model"
     flags = [*QUICK.split(), "--steps", "100000", "--save_checkpoints_steps", "2"]
-    first, second = start_two(train_data, "--output", output, *flags)
+    first, second = start_two(train_data, "--output", output, *flags, before=before)
     until_step(output, 4, first, second)
     second.send_signal(signal.SIGKILL)
     code, _, stderr = wait(first)

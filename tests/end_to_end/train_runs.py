@@ -72,13 +72,13 @@ def start(*flags: object, before: str = "", **environment: object) -> Command:
     return server_of("bert-train").start(*flags, before=before, environment=variables)
 
 
-def start_two(*flags: object) -> list[Command]:
-    """Two processes that train together, as ``torchrun`` would start them."""
+def start_two(*flags: object, before: str = "") -> list[Command]:
+    """Two processes that train together, as ``torchrun`` would start them; see :func:`start`."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
     meet = {"WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    return [start(*flags, RANK=rank, LOCAL_RANK=rank, **meet) for rank in range(2)]
+    return [start(*flags, before=before, RANK=rank, LOCAL_RANK=rank, **meet) for rank in range(2)]
 
 
 def wait(command: Command) -> tuple[int, str, str]:
