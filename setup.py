@@ -116,9 +116,9 @@ setup(
     },
     entry_points={
         "console_scripts": [
-            "bert-data = pipeline.cli:main",
+            "bert-data = pipeline.cli:command",
             "bert-data-worker = runners.worker:main",
-            "bert-train = train.cli:main",
+            "bert-train = train.cli:command",
         ]
     },
 )

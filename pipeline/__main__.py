@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
-from pipeline.cli import main
+from pipeline.cli import command
 
 __all__: list[str] = []
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import posixpath
+import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -35,6 +36,7 @@ from pipeline.check_shares import equal_passes, far_shares, shares
 from pipeline.check_totals import Totals
 from pipeline.prepare import Prepared
 from pipeline.run import quiet_beam
+from pipeline.summary import COMPILING
 from pipeline.wording import plural
 from runners.interrupts import interruptible
 from schemas.errors import ConfigError
@@ -45,6 +47,7 @@ from schemas.manifest import (
     load_manifest,
 )
 from schemas.stores import open_file, require_folder, require_store
+from transforms import has_kernel
 from transforms.audit_repeats import Repeats, find_repeats
 from transforms.audit_reports import AuditSettings, ShardReport
 from transforms.audit_rules import AuditRules, Violation
@@ -213,6 +216,8 @@ def audit(
         for version in versions:
             _LOGGER.warning(version)
         job = _job(directory, manifest, rules, prepared, scratch=scratch, show=show)
+        if not quiet and not _has_kernels(manifest, corpus=prepared is not None):
+            print(COMPILING, file=sys.stderr, flush=True)
         result = run_audit(job, interrupts=interrupts, num_workers=num_workers, quiet=quiet)
         repeats = _find_repeats(job)
     for report in result.shards:
@@ -227,6 +232,14 @@ def audit(
     if rows and broken["unknown_document"] >= rows:
         about.append("No row's document is in this corpus: is it the one that the data set is of?")
     return Findings((*violations, *more), +broken, (*lines, *about))
+
+
+def _has_kernels(manifest: Manifest, *, corpus: bool) -> bool:
+    """Whether such an audit was made before, with the same sources."""
+    proves = (
+        "audit_streams.find_streams" if manifest.objective == "mlm" else "audit_pairs.find_pairs"
+    )
+    return has_kernel("audit_masks.check_masks") and (not corpus or has_kernel(proves))
 
 
 def _find_repeats(job: AuditJob) -> dict[str, Repeats]:

@@ -17,6 +17,7 @@ import sys
 import textwrap
 import traceback
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from pipeline.flags import FlagParser, UsageError, parse_build
 from schemas import SCHEMA_VERSION
@@ -28,6 +29,7 @@ from schemas.errors import (
     SingleDocumentError,
     TooManyRejectsError,
 )
+from schemas.exits import leave
 
 __all__ = ["COMMANDS", "main"]
 
@@ -56,6 +58,11 @@ options, anywhere:
 exit codes: 0 done, 1 failed, 2 wrong flags or configuration, 3 too many records refused
 (with --strict, one), 130 interrupted, 143 terminated
 """
+
+
+def command() -> NoReturn:
+    """What ``bert-data`` runs: :func:`main`, and the end of the process."""
+    leave(main())
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -146,7 +153,7 @@ def _documents(arguments: list[str]) -> int:
 
 def _show(arguments: list[str]) -> int:
     parser = FlagParser(prog="bert-data show", description="Print examples of a data set, as text.")
-    parser.add_argument("directory", help="what --output of the build named")
+    parser.add_argument("directory", metavar="DIR", help="what --output of the build named")
     parser.add_argument(
         "-n", type=int, default=5, metavar="N", help="how many, spread evenly (default: 5)"
     )
@@ -183,7 +190,7 @@ def _check(arguments: list[str]) -> int:
         "done on this machine, wherever the data set is.",
         epilog="exit codes: 0 all of it holds, 1 something does not, 2 no data set or wrong flags",
     )
-    parser.add_argument("directory", help="what --output of the build named")
+    parser.add_argument("directory", metavar="DIR", help="what --output of the build named")
     parser.add_argument(
         "--corpus",
         nargs="+",

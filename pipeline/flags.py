@@ -78,6 +78,9 @@ class FlagParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing the usage, which is a screen long."""
+        missing = message.removeprefix("the following arguments are required: ")
+        if missing != message:
+            message = f"must be given: {missing}; {self.prog} --help says more"
         raise UsageError(message)
 
 

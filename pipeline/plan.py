@@ -17,13 +17,12 @@ from pipeline.estimate import Estimate, estimate
 from pipeline.places import Place, find_place
 from pipeline.prepare import Prepared, prepare
 from pipeline.sampling import SAMPLE_BYTES, draw_sample
-from pipeline.summary import COMPILING, warnings_after
+from pipeline.summary import COMPILING, has_kernels, warnings_after
 from runners.workers import can_fork
 from schemas.arrow import id_type
 from schemas.errors import ConfigError
 from schemas.manifest import Manifest
 from schemas.stores import use_store_options
-from transforms import has_kernels
 from transforms.formats.encodings import AUTO, UTF_8
 from transforms.inputs import InputFile
 
@@ -73,7 +72,7 @@ def plan(
     place = find_place(prepared, beam_args)  # what a build would find missing
     for warning in prepared.warnings:
         print(f"bert-data: warning: {warning}", file=sys.stderr)
-    if not has_kernels():
+    if not has_kernels(prepared.job.config):
         print(COMPILING, file=sys.stderr, flush=True)
     found = estimate(prepared, draw_sample(prepared, max_bytes=max_sample))
     print("\n".join(describe(prepared, found, place, beam_args=beam_args)), flush=True)
@@ -186,7 +185,8 @@ def _text(found: Estimate) -> Iterator[str]:
         totals["documents"],
         totals["documents"] - totals["documents_without_tokens"],
     )
-    copies = f" ({round(totals['duplicate_documents']):,} duplicates)" if exact else ""
+    twice = round(totals["duplicate_documents"])
+    copies = f" ({twice:,} {_plural('duplicate', twice)})" if exact else ""
     yield (
         f"Text: {_number(documents, exact=exact)} {_plural('document', round(documents))}{copies}, "
         f"{_number(totals['sentences'], exact=exact)} {_plural('sentence', round(totals['sentences']))}, "
@@ -212,7 +212,7 @@ def _output(prepared: Prepared, found: Estimate, manifest: Manifest) -> Iterator
     padding = {d.max_seq_length: d.rates.padding or 0.0 for d in manifest.data_sets}
     for d in found.data_sets:
         steps = ", ".join(
-            f"{_number(d.examples // size, exact=exact)} of {size}" for size in _BATCH_SIZES
+            f"{_number(d.examples // size, exact=exact)} of {size} rows" for size in _BATCH_SIZES
         )
         yield (
             f"  seq{d.max_seq_length}/{d.split}: {_number(d.examples, exact=exact)} examples, "

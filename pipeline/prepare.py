@@ -5,7 +5,9 @@ Everything a user can get wrong is found here, in seconds, and said in one line.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import itertools
 import os
 from collections.abc import Iterator, Sequence
 
@@ -14,8 +16,10 @@ from pipeline.config import MOST_SHARDS, BuildConfig
 from pipeline.reference import as_the_reference, list_groups, resolved_otherwise
 from schemas.errors import ConfigError
 from schemas.stores import require_folder
+from transforms.beginnings import read_beginning
 from transforms.blocks import BlockLayout
 from transforms.formats.registry import FORMATS, require_packages
+from transforms.formats.unwrapping import is_hard_wrapped
 from transforms.inputs import InputFile, list_inputs
 from transforms.language_codes import is_language, meant_by
 from transforms.languages import AUTO, require_detector
@@ -48,6 +52,9 @@ _EXPANSION = {"none": 1, "gz": 3, "bz2": 4, "xz": 4, "zst": 3}
 #: Chinese characters in a vocabulary from which on its text may well be Chinese, and the share of them
 #: from which on it is (35% in bert-base-chinese, 6% in the multilingual one, 1% in the English one).
 _MANY_CHINESE, _CHINESE_SHARE = 1000, 0.2
+
+#: Files that are looked at for full lines, and how much of each.
+_LOOKED_AT, _BEGINNING_BYTES = 3, 1 << 16
 
 _EVEN_SHARDS = 16
 _MANY_SHARDS = 1024
@@ -216,7 +223,12 @@ def prepare(config: BuildConfig) -> Prepared:
         files,
         text_bytes,
         workers,
-        (*vocabulary.warnings, *adapted, *_warnings(resolved, vocabulary, files)),
+        (
+            *vocabulary.warnings,
+            *adapted,
+            *_warnings(resolved, vocabulary, files),
+            *_hard_wrapped(config, files),
+        ),
     )
 
 
@@ -242,6 +254,27 @@ def _warnings(
             f"--language={config.language} has no effect: the input is read{how} with a sentence on "
             "each line; running text needs --format prose, or --sentence_splitter sentencex"
         )
+
+
+def _hard_wrapped(config: BuildConfig, files: Sequence[InputFile]) -> Iterator[str]:
+    """Where a line break is taken for the end of a sentence, and ends no more than a full line."""
+    formats = {"prose"}
+    if (config.format, config.sentence_splitter) == ("auto", "auto"):  # nobody said how it is
+        formats.add("text")
+    filled = (file for file in files if file.size and file.format in formats)
+    for file in itertools.islice(filled, _LOOKED_AT):
+        with contextlib.suppress(OSError):  # which is told when it is read
+            head = read_beginning(
+                file.path, _BEGINNING_BYTES, compression=file.compression, encoding=file.encoding
+            )
+            lines = head.decode(errors="replace").replace("\r\n", "\n")
+            if is_hard_wrapped(lines.rpartition("\n")[0]):
+                yield (
+                    f"{file.path} looks like paragraphs with a line break wherever a line was full, "
+                    f"which is taken for the end of a sentence in {file.format}; --format gutenberg "
+                    "joins such lines"
+                )
+                return
 
 
 def _without_words(config: BuildConfig, vocabulary: Vocabulary) -> Iterator[str]:

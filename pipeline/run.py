@@ -18,7 +18,7 @@ from pipeline.config import BuildConfig
 from pipeline.output import clear_leftovers, list_rejects, locked, prepare_output
 from pipeline.places import Place, find_place, from_the_root, shuffle_folder
 from pipeline.prepare import Prepared, prepare
-from pipeline.summary import COMPILING, introduction, summary
+from pipeline.summary import COMPILING, has_kernels, introduction, summary
 from runners.interrupts import Interrupts, interruptible
 from runners.local import LocalRun, run_locally
 from runners.remote import RemoteRun, run_remotely
@@ -26,7 +26,6 @@ from schemas.arrow import DOCUMENT_BATCH
 from schemas.errors import ConfigError, RejectReason, TooManyRejectsError
 from schemas.manifest import Manifest, ManifestError, load_manifest
 from schemas.stores import open_file, use_store_options
-from transforms import has_kernels
 from transforms.sentences import split_batch
 from transforms.shards import gather, open_stream, shard_path
 from transforms.tokenization import Encoder, tokenize_batch
@@ -73,7 +72,7 @@ def build(
             )
             if not quiet:
                 print(introduction(prepared), flush=True)
-                if place is None and not has_kernels():
+                if place is None and not has_kernels(prepared.job.config):
                     print(COMPILING, flush=True)
                 for warning in prepared.warnings:
                     _LOGGER.warning(warning)

@@ -8,12 +8,20 @@ from pipeline.config import BuildConfig
 from pipeline.prepare import Prepared
 from pipeline.wording import plural
 from schemas.manifest import DataSet, Manifest
+from transforms import has_kernel
 from transforms.formats.encodings import UTF_8
 
-__all__ = ["COMPILING", "introduction", "summary", "warnings_after"]
+__all__ = ["COMPILING", "has_kernels", "introduction", "summary", "warnings_after"]
 
-#: Said where no kernel is compiled yet: for half a minute nothing else seems to happen.
+#: Said where kernels are not compiled yet: for half a minute nothing else seems to happen.
 COMPILING = "Compiling kernels (once for each kind of build, for half a minute or more) ..."
+#: One that no other kind of build needs, by its objective, and of the exact reference.
+_KERNELS = {
+    "nsp": "pairing.plan_pairs",
+    "sop": "sentence_order.plan_ordered_pairs",
+    "mlm": "packing.pack_rows",
+}
+_REFERENCE_KERNEL = "reference_rows.lay_out_instances"
 
 #: A corpus with more one-sentence documents than this can hardly give IsNext pairs.
 _ONE_SENTENCE_SHARE = 0.5
@@ -93,6 +101,11 @@ def _describe(d: DataSet, manifest: Manifest) -> str:
         f"    mean length {mean:.1f} of {d.max_seq_length} (padding {_share(r.padding)}), "
         f"{', '.join(parts)}"
     )
+
+
+def has_kernels(config: BuildConfig) -> bool:
+    """Whether a build of this kind was made before, with the same sources; see ``COMPILING``."""
+    return has_kernel(_REFERENCE_KERNEL if config.exact_reference else _KERNELS[config.objective])
 
 
 def warnings_after(manifest: Manifest) -> list[str]:

@@ -46,6 +46,10 @@ _OF_A_STEP = re.compile(
     r" \[while running '(?P<step>[^']*)'\]$",
     re.MULTILINE | re.DOTALL,
 )
+#: What Python puts between an error and the one that was raised because of it.
+_BECAUSE = "\n\nThe above exception was the direct cause of the following exception:\n"
+#: How a worker answers whoever asks about a bundle that has failed by then: the reason comes before.
+_AFTERWARDS = "RuntimeError: Bundle processing associated with "
 _STATE = re.compile(r"^Pipeline \S+ failed in state \w+: ")
 _TRACEBACK = "Traceback (most recent call last)"
 
@@ -59,6 +63,7 @@ def worker_error(text: str) -> str | None:
     Returns:
       Class, message and step; None if there is nothing in it.
     """
+    text = _without_consequences(text)
     last = text.rpartition(_TRACEBACK)[2]
     if found := list(_OF_A_STEP.finditer(last)):
         kind, message, step = found[-1].group("kind", "text", "step")
@@ -69,6 +74,12 @@ def worker_error(text: str) -> str | None:
     if not said_last:
         return None
     return said_last[-1 if _TRACEBACK in text else 0]
+
+
+def _without_consequences(text: str) -> str:
+    """What failed, where a runner has asked for it before it was told."""
+    before, asked, _ = text.partition(_AFTERWARDS)
+    return before.rpartition(_BECAUSE)[0] if asked and _BECAUSE in before else text
 
 
 @contextlib.contextmanager
@@ -87,7 +98,7 @@ def translated(*, go_on: str = "mend that and go on with --resume") -> Iterator[
         if isinstance(error, errors.BuildError):
             # In this process the error itself comes through, with the name of the step added.
             raise type(error)(_STEP.sub("", str(error))) from error
-        text = str(error).strip()
+        text = _without_consequences(str(error).strip())
         if found := list(_OURS.finditer(text)):
             kind: type[errors.BuildError] = getattr(errors, found[-1][1])
             raise kind(found[-1]["text"]) from error

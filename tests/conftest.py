@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -24,6 +25,12 @@ os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSeri
 DATA = Path(__file__).parent / "data"
 RUNNERS = Path(__file__).resolve().parents[1] / ".runners"
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
+
+
+def pytest_configure():
+    """A shell in which it runs behind ``&`` has Ctrl-C ignored, which tests send."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_make_parametrize_id(val, argname):

@@ -15,10 +15,11 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from schemas.errors import BuildError, ConfigError
+from schemas.exits import leave
 from schemas.manifest import load_manifest
 from schemas.stores import require_store
 from train.config import CHOICES, TrainConfig
-from train.interrupts import TERMINATED, LostProcessError, TerminatedError, termination
+from train.interrupts import TERMINATED, TerminatedError, termination
 from train.memory import keep_memory
 from train.recipe import RECIPES, convert, load_recipe, suggest
 from train.shapes import PRESETS
@@ -77,12 +78,13 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(message)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Train; the exit code. Errors are one line on stderr, ``--debug`` shows more.
+def command() -> NoReturn:
+    """What ``bert-train`` runs: :func:`main`, and the end of the process."""
+    leave(main())
 
-    Where another process of the run is lost, this one ends here, with exit code 1: what torch still
-    has to do with the lost one may never come to an end, and Python would wait for it.
-    """
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Train; the exit code. Errors are one line on stderr, ``--debug`` shows more."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
     termination.watch()
@@ -99,11 +101,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(str(error), 2, debug=debug)
     except TerminatedError as error:
         return _fail(str(error), TERMINATED, debug=debug)
-    except LostProcessError as error:
-        _fail(str(error), 1, debug=debug)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(1)
     except BuildError as error:
         return _fail(str(error), 1, debug=debug)
     except Exception as error:  # the last resort: whatever it is, one line and a code

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 import torch
 import torch.distributed as dist
 
-from schemas.errors import ConfigError
-from train.interrupts import LostProcessError
+from schemas.errors import BuildError, ConfigError
 
 __all__ = ["Ranks", "join_ranks"]
 
@@ -54,7 +53,7 @@ def join_ranks(device: str) -> Iterator[Ranks]:
 
     Raises:
       ConfigError: ``cuda`` where there is none, or more processes than there are GPUs.
-      LostProcessError: another process is gone.
+      BuildError: another process is gone.
     """
     world, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
     here = _choose_device(device)
@@ -68,7 +67,7 @@ def join_ranks(device: str) -> Iterator[Ranks]:
     except (RuntimeError, dist.DistError) as error:
         if isinstance(error, torch.OutOfMemoryError) or not _is_gone(error):
             raise
-        raise LostProcessError(
+        raise BuildError(
             "another process of this run has ended; see what it said, then start all of them again "
             "with --resume"
         ) from error

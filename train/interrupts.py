@@ -1,7 +1,4 @@
-"""What ends a run from outside: SIGTERM, after the update it is at, or the end of another process.
-
-Nothing here needs torch.
-"""
+"""SIGTERM, which ends a run after the update it is at. Nothing here needs torch."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from types import FrameType
 
 from schemas.errors import BuildError
 
-__all__ = ["TERMINATED", "LostProcessError", "TerminatedError", "termination"]
+__all__ = ["TERMINATED", "TerminatedError", "termination"]
 
 #: A shell's exit code for it.
 TERMINATED = 128 + signal.SIGTERM
@@ -20,10 +17,6 @@ TERMINATED = 128 + signal.SIGTERM
 
 class TerminatedError(BuildError):
     """The run was told to end, and has saved what it had."""
-
-
-class LostProcessError(BuildError):
-    """Another process of the run is gone, in the middle of what all of them do together."""
 
 
 class _Termination:

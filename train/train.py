@@ -47,8 +47,8 @@ def train(config: TrainConfig) -> Report:
 
     Raises:
       ConfigError: the data set cannot be used, or there is something else in the output directory.
-      BuildError: the loss is not a number any more, or something cannot be written.
-      LostProcessError: another process of the run is gone.
+      BuildError: the loss is not a number any more, something cannot be written, or another process
+        of the run is gone.
       TerminatedError: SIGTERM has come; the checkpoint of the last update is there.
     """
     logging.disable_progress_bar()  # for one file, of a second

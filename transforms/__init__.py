@@ -36,9 +36,9 @@ def _keep_kernels() -> None:
         sys.modules["numba"].config.reload_config()
 
 
-def has_kernels() -> bool:
-    """Whether any kernel of these sources is compiled; else the first run has to, for a while."""
-    return any(Path(os.environ["NUMBA_CACHE_DIR"]).glob("**/*.nbi"))
+def has_kernel(name: str) -> bool:
+    """Whether a kernel, such as ``pairing.plan_pairs``, is compiled; the first run has to, for a while."""
+    return any(Path(os.environ["NUMBA_CACHE_DIR"]).glob(f"**/{name}-*.nbi"))
 
 
 def _writable(folder: Path) -> bool:

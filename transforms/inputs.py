@@ -139,8 +139,12 @@ def _matched(patterns: Sequence[str], *, split: str | None = None) -> list[list[
     for pattern in patterns:
         matched = list(_match(pattern, split))
         if not matched:
+            # The second length of --max_seq_length 128 512, most likely.
+            hint = "; a list of numbers has commas" if pattern.isdecimal() else ""
             raise ConfigError(
-                "input", pattern, "matches no file; check the path (quote a pattern for the shell)"
+                "input",
+                pattern,
+                f"matches no file; check the path (quote a pattern for the shell){hint}",
             )
         found.append(matched)
     if not any(size for matched in found for _, size in matched):

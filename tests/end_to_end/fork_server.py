@@ -19,6 +19,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from schemas.exits import leave
+
 DATA = Path(__file__).resolve().parents[1] / "data"
 
 Main = Callable[[list[str]], int]
@@ -68,7 +70,7 @@ def start(main: Main, job: dict) -> int:
     exec(job["before"], {})
     code = main(job["arguments"])
     Path(job["memory"]).write_text(Path("/proc/self/status").read_text())
-    sys.exit(code)
+    return leave(code)
 
 
 def wait(pid: int, seconds: float) -> int | None:
@@ -92,7 +94,7 @@ def serve_client(main: Main, connection: socket.socket) -> None:
         os.chdir(job["folder"])
         for target, descriptor in enumerate(descriptors):
             os.dup2(descriptor, target)
-        sys.exit(main(job["arguments"]))
+        leave(main(job["arguments"]))
     for descriptor in descriptors:
         os.close(descriptor)
     _, status = os.waitpid(pid, 0)

@@ -68,7 +68,10 @@ def test_small_input_is_planned_to_the_byte(tmp_path, name, settings):
     for data_set in built.data_sets:
         line = next(t for t in text.split("\n") if f"{data_set.name}/{data_set.split}:" in t)
         assert f"{data_set.examples:,} examples, {len(data_set.shards)} shard" in line
-        assert f"{data_set.examples // 32:,} of 32, {data_set.examples // 256:,} of 256" in line
+        assert (
+            f"{data_set.examples // 32:,} of 32 rows, {data_set.examples // 256:,} of 256 rows"
+            in line
+        )
     assert f"{built.counts.documents:,} documents (0 duplicates)" in text
     assert f"{built.counts.sentences:,} sentences, {built.counts.tokens:,} tokens" in text
 

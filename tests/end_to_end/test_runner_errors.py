@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import traceback
+from types import SimpleNamespace
+
 import pytest
+from apache_beam.runners.worker.sdk_worker import BundleProcessorCache
 
 from runners.errors import translated
 from schemas.errors import BuildError, MissingColumnError, SingleDocumentError, TooManyRejectsError
@@ -153,6 +157,17 @@ Traceback (most recent call last):
 """
 
 
+def asked_afterwards(reason: str) -> str:
+    """What a worker answers that is asked about a bundle which has failed."""
+    bundles = BundleProcessorCache(frozenset(), None, SimpleNamespace(cleanup=str), {})
+    bundles.discard("inst006", RuntimeError(reason))
+    try:
+        bundles.lookup("inst006")
+    except RuntimeError:
+        return traceback.format_exc()
+    raise AssertionError
+
+
 @pytest.mark.parametrize(
     ("text", "kind", "says"),
     [
@@ -185,7 +200,8 @@ Traceback (most recent call last):
     ],
 )
 def test_errors_of_workers_are_ours_again(text, kind, says):
-    for said in (f"{text} [while running 'Some/Step']", WORKERS.format(error=text)):
+    in_a_step = f"{text} [while running 'Some/Step']"
+    for said in (in_a_step, WORKERS.format(error=text), asked_afterwards(in_a_step)):
         with pytest.raises(BuildError) as caught, translated():
             raise RuntimeError(said)
         assert type(caught.value) is kind

@@ -7,13 +7,14 @@ import json
 import pyarrow as pa
 import pytest
 
-import pipeline.plan
-import pipeline.run
+import pipeline.check
+import pipeline.summary
 from pipeline.cli import main
+from pipeline.summary import COMPILING
 from tests.builds import DATA, VOCAB
 from tests.unit.tables import write_parquet
 from tests.unit.wiki_exports import export, page
-from transforms import has_kernels
+from transforms import has_kernel
 
 FLAGS = ("--vocab_file", VOCAB, "--num_workers", "1")
 
@@ -90,20 +91,34 @@ def test_a_column_of_nearly_that_name_is_named(run, tmp_path, asked, meant):
     assert f"did you mean {meant!r}?" in said
 
 
-def test_the_first_run_says_what_it_waits_for(run, monkeypatch, tmp_path):
-    words = "Compiling kernels (once for each kind of build, for half a minute or more) ..."
-    build = ("build", DATA / "documents.jsonl", *FLAGS, "--output", tmp_path / "out", "--overwrite")
-    for module, command in ((pipeline.plan, ("plan", *build[1:4])), (pipeline.run, build)):
-        monkeypatch.setattr(module, "has_kernels", lambda: False)
-        assert words in run(*command)[1]
-        monkeypatch.setattr(module, "has_kernels", lambda: True)
-        assert words not in run(*command)[1]
+#: Flags of builds that compile kernels of their own.
+KINDS = ("--objective nsp", "--objective sop", "--objective mlm", "--exact_reference")
 
 
-def test_kernels_are_there_once_one_was_compiled(monkeypatch, tmp_path):
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_first_run_of_a_kind_says_what_it_waits_for(kind, run, monkeypatch, tmp_path):
+    corpus, out = DATA / "sentences.txt", tmp_path / "out"
+    flags = (corpus, *FLAGS, *kind.split(), "--provenance")
+    for command in (
+        ("plan", *flags, *["--no-exact_reference"] * ("exact" in kind)),  # which cannot be planned
+        ("build", *flags, "--output", out, "--overwrite"),
+        ("check", out),
+        ("check", out, "--corpus", corpus),
+    ):
+        with monkeypatch.context() as patch:
+            for module in (pipeline.summary, pipeline.check):
+                patch.setattr(module, "has_kernel", lambda name: False)
+            assert COMPILING in run(*command)[1]
+        # It is compiled now, under the very name.
+        assert COMPILING not in run(*command)[1]
+
+
+def test_a_kernel_is_there_once_it_was_compiled(monkeypatch, tmp_path):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))
-    assert not has_kernels()
-    (tmp_path / "kernels" / "a").mkdir(parents=True)
-    assert not has_kernels()
-    (tmp_path / "kernels" / "a" / "kernel-1.py311.nbi").touch()
-    assert has_kernels()
+    assert not has_kernel("a.kernel")
+    (tmp_path / "kernels" / "b").mkdir(parents=True)
+    assert not has_kernel("a.kernel")
+    (tmp_path / "kernels" / "b" / "a.kernel_of_others-1.py311.nbi").touch()
+    assert not has_kernel("a.kernel")
+    (tmp_path / "kernels" / "b" / "a.kernel-1.py311.nbi").touch()
+    assert has_kernel("a.kernel")

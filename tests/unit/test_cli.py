@@ -164,6 +164,10 @@ def test_what_is_missing_is_named(capsys):
     assert (
         "must be given: INPUT (a path, glob, folder or URL), --output;" in capsys.readouterr().err
     )
+    for command in ("check", "show"):
+        assert main([command]) == 2
+        said = f"bert-data: error: must be given: DIR; bert-data {command} --help says more\n"
+        assert capsys.readouterr().err == said
     assert main(["build", *NEEDED, "--dupe_factor"]) == 2
     assert "--dupe_factor: expected one argument" in capsys.readouterr().err
 

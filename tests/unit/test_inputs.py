@@ -80,6 +80,12 @@ def test_a_pattern_without_a_file_is_an_error(pattern, tmp_path):
     assert caught.value.value == str(tmp_path / pattern)
 
 
+def test_a_second_length_is_no_file(tmp_path):
+    make(tmp_path, "a.txt")
+    with pytest.raises(ConfigError, match=r"matches no file; .*; a list of numbers has commas"):
+        list_inputs([str(tmp_path / "a.txt"), "512"], format="auto")
+
+
 def test_files_that_cannot_be_read_are_errors(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ConfigError, match="regular"):

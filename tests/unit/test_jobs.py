@@ -26,6 +26,13 @@ STEP = 'Traceback (most recent call last):\n  File "a.py", line 1\n'
             "java.lang.X: died with code 1",
         ),
         (f"{STEP}ValueError: outside of a step\n", "ValueError: outside of a step"),
+        (
+            # A runner that has asked for a bundle which had failed by then.
+            f"{STEP}OSError: no [while running 'A']\n\nThe above exception was the direct cause of the "
+            f"following exception:\n\n{STEP}RuntimeError: Bundle processing associated with inst006 has "
+            "failed. Check prior failing response and attached exception for details.\n",
+            "OSError: no (in A)",
+        ),
         ("", None),
     ],
 )

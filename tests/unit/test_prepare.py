@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib.util
+import textwrap
 
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
@@ -37,8 +39,6 @@ def test_small_input_takes_one_process_and_what_is_asked_for_counts():
 
 
 def test_as_many_workers_read_a_compressed_file_as_there_are(tmp_path):
-    import gzip
-
     path = tmp_path / "a.txt.gz"
     text = (DATA / "sentences.txt").read_bytes() * 30
     path.write_bytes(gzip.compress(text, 1))
@@ -72,6 +72,29 @@ def test_settings_without_effect_are_said(tmp_path):
     words.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\na\n")
     (said,) = prepared(path, vocab_file=str(words), do_whole_word_mask=True).warnings
     assert said.startswith("--do_whole_word_mask has no effect")
+
+
+def test_lines_that_are_parts_of_wrapped_paragraphs_are_said(tmp_path):
+    documents = documents_of(DATA / "sentences.txt")
+    paragraphs = [textwrap.fill(" ".join(sentences), 72) for sentences in documents]
+    wrapped = tmp_path / "wrapped.txt.gz"
+    wrapped.write_bytes(gzip.compress("\r\n\r\n".join(paragraphs).replace("\n", "\r\n").encode()))
+    lines = write_text(tmp_path / "lines.txt", documents)
+    for settings, how in (({}, "text"), ({"format": "prose"}, "prose")):
+        (said,) = prepared(lines, wrapped, **settings).warnings
+        assert said.startswith(f"{wrapped} looks like paragraphs with a line break")
+        assert f"the end of a sentence in {how}; --format gutenberg joins such lines" in said
+        assert prepared(lines, **settings).warnings == ()
+    # Somebody has said how it is.
+    for settings in ({"format": "text"}, {"sentence_splitter": "none"}, {"format": "gutenberg"}):
+        assert prepared(wrapped, **settings).warnings == ()
+
+
+@pytest.mark.parametrize("line", ["这是一个很好的句子他说好的", "This is one."])
+def test_lines_of_one_length_are_not_yet_wrapped_ones(tmp_path, line):
+    path = tmp_path / "lines.txt"
+    path.write_text(f"{line}\n" * 50 + f"\n{line}\n")
+    assert not any("line break" in said for said in prepared(path).warnings)
 
 
 def test_whole_words_where_a_token_is_a_word(tmp_path, monkeypatch):

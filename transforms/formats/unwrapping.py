@@ -17,7 +17,7 @@ import itertools
 import re
 from collections.abc import Iterator
 
-__all__ = ["unwrap"]
+__all__ = ["is_hard_wrapped", "unwrap"]
 
 _BLANK = re.compile(r"\n(?:[^\S\n]*\n)+")
 #: The width of a file: all but so many of its lines are no longer.
@@ -30,6 +30,8 @@ _HANGING = 6
 _SLACK = 5
 #: One line in so many may break earlier still.
 _MAY_BREAK_EARLY = 8
+#: Blocks of fewer lines do not tell of a file, nor lines of fewer words: some writing has no spaces.
+_TELLING_LINES, _TELLING_WORDS = 4, 4
 #: Letters that are written without spaces between words: kana, Chinese characters, full-width marks.
 _NO_SPACES = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
 #: Behind these the next line follows without a space: half of "well-known", a dash, which has none.
@@ -42,9 +44,8 @@ def unwrap(text: str) -> Iterator[str]:
     A hyphen at the end of a line stays, and the next line is put right behind it: proofreaders take
     out the hyphens of the print, so that one which is left belongs to the word.
     """
-    blocks = [block.split("\n") for block in _BLANK.split(text.strip("\n")) if block.strip()]
-    blocks = [[line.rstrip() for line in block if line.strip()] for block in blocks]
-    width = _width([len(line) for block in blocks for line in block])
+    blocks = _blocks(text)
+    width = _width(blocks)
     for block in blocks:
         if _is_wrapped(block, width):
             yield _joined(block)
@@ -52,8 +53,30 @@ def unwrap(text: str) -> Iterator[str]:
             yield from map(str.strip, block)
 
 
-def _width(lengths: list[int]) -> int:
-    lengths = sorted(lengths)
+def is_hard_wrapped(text: str) -> bool:
+    """Whether most lines of a text are of wrapped paragraphs, and so no sentences.
+
+    No where that cannot be told: blocks of few lines, lines of few words.
+    """
+    blocks = _blocks(text)
+    width = _width(blocks)
+    lines = wrapped = 0
+    for block in blocks:
+        words = sum(len(line.split()) for line in block)
+        if len(block) >= _TELLING_LINES and words >= _TELLING_WORDS * len(block):
+            lines += len(block)
+            wrapped += len(block) * _is_wrapped(block, width)
+    return 2 * wrapped > lines
+
+
+def _blocks(text: str) -> list[list[str]]:
+    """The lines between two blank ones, for each such block."""
+    blocks = [block.split("\n") for block in _BLANK.split(text.strip("\n")) if block.strip()]
+    return [[line.rstrip() for line in block if line.strip()] for block in blocks]
+
+
+def _width(blocks: list[list[str]]) -> int:
+    lengths = sorted(len(line) for block in blocks for line in block)
     return lengths[int((1 - _WIDER) * (len(lengths) - 1))] if lengths else 0
 
 
