@@ -216,7 +216,7 @@ def audit(
         for version in versions:
             _LOGGER.warning(version)
         job = _job(directory, manifest, rules, prepared, scratch=scratch, show=show)
-        if not quiet and not _has_kernels(manifest, corpus=prepared is not None):
+        if not quiet and not _is_compiled(manifest, corpus=prepared is not None):
             print(COMPILING, file=sys.stderr, flush=True)
         result = run_audit(job, interrupts=interrupts, num_workers=num_workers, quiet=quiet)
         repeats = _find_repeats(job)
@@ -234,8 +234,8 @@ def audit(
     return Findings((*violations, *more), +broken, (*lines, *about))
 
 
-def _has_kernels(manifest: Manifest, *, corpus: bool) -> bool:
-    """Whether such an audit was made before, with the same sources."""
+def _is_compiled(manifest: Manifest, *, corpus: bool) -> bool:
+    """Whether the kernels are there that such an audit alone needs."""
     proves = (
         "audit_streams.find_streams" if manifest.objective == "mlm" else "audit_pairs.find_pairs"
     )

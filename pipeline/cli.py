@@ -31,7 +31,7 @@ from schemas.errors import (
 )
 from schemas.exits import leave
 
-__all__ = ["COMMANDS", "main"]
+__all__ = ["COMMANDS", "command", "main"]
 
 #: What setup.py calls the package.
 _DISTRIBUTION = "bert-data"

@@ -17,7 +17,7 @@ from pipeline.estimate import Estimate, estimate
 from pipeline.places import Place, find_place
 from pipeline.prepare import Prepared, prepare
 from pipeline.sampling import SAMPLE_BYTES, draw_sample
-from pipeline.summary import COMPILING, has_kernels, warnings_after
+from pipeline.summary import COMPILING, is_compiled, warnings_after
 from runners.workers import can_fork
 from schemas.arrow import id_type
 from schemas.errors import ConfigError
@@ -72,7 +72,7 @@ def plan(
     place = find_place(prepared, beam_args)  # what a build would find missing
     for warning in prepared.warnings:
         print(f"bert-data: warning: {warning}", file=sys.stderr)
-    if not has_kernels(prepared.job.config):
+    if not is_compiled(prepared.job.config):
         print(COMPILING, file=sys.stderr, flush=True)
     found = estimate(prepared, draw_sample(prepared, max_bytes=max_sample))
     print("\n".join(describe(prepared, found, place, beam_args=beam_args)), flush=True)

@@ -258,7 +258,7 @@ def _warnings(
 
 def _hard_wrapped(config: BuildConfig, files: Sequence[InputFile]) -> Iterator[str]:
     """Where a line break is taken for the end of a sentence, and ends no more than a full line."""
-    formats = {"prose"}
+    formats = {"prose"} if config.document_separator is None else set()
     if (config.format, config.sentence_splitter) == ("auto", "auto"):  # nobody said how it is
         formats.add("text")
     filled = (file for file in files if file.size and file.format in formats)
@@ -272,7 +272,7 @@ def _hard_wrapped(config: BuildConfig, files: Sequence[InputFile]) -> Iterator[s
                 yield (
                     f"{file.path} looks like paragraphs with a line break wherever a line was full, "
                     f"which is taken for the end of a sentence in {file.format}; --format gutenberg "
-                    "joins such lines"
+                    "joins such lines, and takes a file for a document"
                 )
                 return
 

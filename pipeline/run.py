@@ -18,7 +18,7 @@ from pipeline.config import BuildConfig
 from pipeline.output import clear_leftovers, list_rejects, locked, prepare_output
 from pipeline.places import Place, find_place, from_the_root, shuffle_folder
 from pipeline.prepare import Prepared, prepare
-from pipeline.summary import COMPILING, has_kernels, introduction, summary
+from pipeline.summary import COMPILING, introduction, is_compiled, summary
 from runners.interrupts import Interrupts, interruptible
 from runners.local import LocalRun, run_locally
 from runners.remote import RemoteRun, run_remotely
@@ -72,7 +72,7 @@ def build(
             )
             if not quiet:
                 print(introduction(prepared), flush=True)
-                if place is None and not has_kernels(prepared.job.config):
+                if place is None and not is_compiled(prepared.job.config):
                     print(COMPILING, flush=True)
                 for warning in prepared.warnings:
                     _LOGGER.warning(warning)

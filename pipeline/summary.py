@@ -11,7 +11,7 @@ from schemas.manifest import DataSet, Manifest
 from transforms import has_kernel
 from transforms.formats.encodings import UTF_8
 
-__all__ = ["COMPILING", "has_kernels", "introduction", "summary", "warnings_after"]
+__all__ = ["COMPILING", "introduction", "is_compiled", "summary", "warnings_after"]
 
 #: Said where kernels are not compiled yet: for half a minute nothing else seems to happen.
 COMPILING = "Compiling kernels (once for each kind of build, for half a minute or more) ..."
@@ -103,8 +103,8 @@ def _describe(d: DataSet, manifest: Manifest) -> str:
     )
 
 
-def has_kernels(config: BuildConfig) -> bool:
-    """Whether a build of this kind was made before, with the same sources; see ``COMPILING``."""
+def is_compiled(config: BuildConfig) -> bool:
+    """Whether the kernel is there that builds of this kind alone need; see ``COMPILING``."""
     return has_kernel(_REFERENCE_KERNEL if config.exact_reference else _KERNELS[config.objective])
 
 

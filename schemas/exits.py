@@ -23,11 +23,16 @@ def leave(code: int) -> NoReturn:
     Beam's workers. Of thousands of commands a few have said their last line and stayed for good.
     """
     try:
+        _flush()
         tidying = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
         tidying.start()
         tidying.join(_SECONDS)
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError, AttributeError):
-                stream.flush()
+        _flush()
     finally:
         os._exit(code)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()

@@ -24,7 +24,7 @@ from train.memory import keep_memory
 from train.recipe import RECIPES, convert, load_recipe, suggest
 from train.shapes import PRESETS
 
-__all__ = ["UsageError", "main", "make_parser", "parse"]
+__all__ = ["UsageError", "command", "main", "make_parser", "parse"]
 
 _EPILOG = """\
 several GPUs: torchrun --nproc_per_node 4 -m train DIR --output CKPT [flags]
@@ -89,9 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in arguments
     termination.watch()
     try:
-        _run([argument for argument in arguments if argument != "--debug"])
-    except SystemExit as stop:  # argparse, after --help
-        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        return _run([argument for argument in arguments if argument != "--debug"])
     except KeyboardInterrupt:
         return _fail("interrupted; --resume goes on from the last checkpoint", 130, debug=debug)
     except BrokenPipeError:  # | head has seen enough; nothing more is written at exit either
@@ -105,11 +103,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(str(error), 1, debug=debug)
     except Exception as error:  # the last resort: whatever it is, one line and a code
         return _fail(f"{type(error).__name__}: {error} (--debug shows where)", 1, debug=debug)
-    return 0
 
 
-def _run(arguments: list[str]) -> None:
-    config = parse(arguments)
+def _run(arguments: list[str]) -> int:
+    code = 0
+    try:
+        _train(parse(arguments))
+    except SystemExit as stop:  # argparse, after --help
+        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    sys.stdout.flush()  # here, where an output that is closed or full is found
+    return code
+
+
+def _train(config: TrainConfig) -> None:
     keep_memory()
     require_store("data", config.data)
     load_manifest(config.data)  # refuses what is no data set before torch is waited for

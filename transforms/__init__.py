@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-__all__ = ["SOURCES_DIGEST", "has_kernels"]
+__all__ = ["SOURCES_DIGEST", "has_kernel"]
 
 
 def _digest_sources() -> str:

@@ -7,6 +7,7 @@ The launcher gives the template's parameters as flags, and Beam's own. Under the
 import sys
 
 from pipeline.cli import main
+from schemas.exits import leave
 
 if __name__ == "__main__":
-    sys.exit(main(["build", *sys.argv[1:], "--no-wait"]))
+    leave(main(["build", *sys.argv[1:], "--no-wait"]))

@@ -83,14 +83,24 @@ def test_lines_that_are_parts_of_wrapped_paragraphs_are_said(tmp_path):
     for settings, how in (({}, "text"), ({"format": "prose"}, "prose")):
         (said,) = prepared(lines, wrapped, **settings).warnings
         assert said.startswith(f"{wrapped} looks like paragraphs with a line break")
-        assert f"the end of a sentence in {how}; --format gutenberg joins such lines" in said
+        assert (
+            f"the end of a sentence in {how}; --format gutenberg joins such lines, and takes"
+            in said
+        )
         assert prepared(lines, **settings).warnings == ()
     # Somebody has said how it is.
-    for settings in ({"format": "text"}, {"sentence_splitter": "none"}, {"format": "gutenberg"}):
+    for settings in (
+        {"format": "text"},
+        {"sentence_splitter": "none"},
+        {"format": "gutenberg"},
+        {"format": "prose", "document_separator": "***"},  # which gutenberg has not
+    ):
         assert prepared(wrapped, **settings).warnings == ()
 
 
-@pytest.mark.parametrize("line", ["这是一个很好的句子他说好的", "This is one."])
+@pytest.mark.parametrize(
+    "line", ["这是一个很好的句子他说好的", "This is one.", "Each has four words and more."]
+)
 def test_lines_of_one_length_are_not_yet_wrapped_ones(tmp_path, line):
     path = tmp_path / "lines.txt"
     path.write_text(f"{line}\n" * 50 + f"\n{line}\n")

@@ -32,6 +32,8 @@ _SLACK = 5
 _MAY_BREAK_EARLY = 8
 #: Blocks of fewer lines do not tell of a file, nor lines of fewer words: some writing has no spaces.
 _TELLING_LINES, _TELLING_WORDS = 4, 4
+#: How a sentence ends.
+_SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*$")
 #: Letters that are written without spaces between words: kana, Chinese characters, full-width marks.
 _NO_SPACES = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
 #: Behind these the next line follows without a space: half of "well-known", a dash, which has none.
@@ -56,17 +58,19 @@ def unwrap(text: str) -> Iterator[str]:
 def is_hard_wrapped(text: str) -> bool:
     """Whether most lines of a text are of wrapped paragraphs, and so no sentences.
 
-    No where that cannot be told: blocks of few lines, lines of few words.
+    No where that cannot be told: blocks of few lines, lines of few words. And no where most lines end as
+    sentences do: these may be all of one length.
     """
     blocks = _blocks(text)
     width = _width(blocks)
-    lines = wrapped = 0
+    lines = wrapped = ends = 0
     for block in blocks:
         words = sum(len(line.split()) for line in block)
         if len(block) >= _TELLING_LINES and words >= _TELLING_WORDS * len(block):
             lines += len(block)
             wrapped += len(block) * _is_wrapped(block, width)
-    return 2 * wrapped > lines
+            ends += sum(_SENTENCE_END.search(line) is not None for line in block)
+    return 2 * wrapped > lines > 2 * ends
 
 
 def _blocks(text: str) -> list[list[str]]:
