@@ -18,9 +18,10 @@ _SECONDS = 5.0
 def leave(code: int) -> NoReturn:
     """Ends the process with an exit code, whatever the threads of libraries are at.
 
-    At its own end Python waits for threads, and native code for locks that threads hold which Python
-    has ended in the middle of something: torch's that wait for a process that is lost, gRPC's, those of
-    Beam's workers. Of thousands of commands a few have said their last line and stayed for good.
+    At its own end Python waits for threads, and ends others in the middle of native code, which may
+    hold a lock that the rest of the end waits for. Of thousands of commands three have said their last
+    line and stayed for good, one with torch's threads in it, two with Beam's and gRPC's; what each was
+    waiting for is not known.
     """
     try:
         _flush()

@@ -83,7 +83,7 @@ def test_two_processes_that_take_their_rows_in_parts_have_them_too(train_data, a
     check_same(output, alone[0])
 
 
-#: A thread that Python waits for at its end, as it does for torch's that wait for a lost process.
+#: A thread that Python would wait for at its end.
 STUCK = "import threading; threading.Thread(target=threading.Event().wait).start()"
 
 
