@@ -79,9 +79,11 @@ class FlagParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing the usage, which is a screen long."""
         missing = message.removeprefix("the following arguments are required: ")
-        if missing != message:
-            message = f"must be given: {missing}; {self.prog} --help says more"
-        raise UsageError(message)
+        raise UsageError(message if missing == message else self.must_be_given(missing))
+
+    def must_be_given(self, names: str) -> str:
+        """What is said where these are not."""
+        return f"must be given: {names}; {self.prog} --help says more"
 
 
 def parse_build(
@@ -117,7 +119,7 @@ def parse_build(
         values["input"] = (*inputs, *(values.get("input", ()) if "input" in flags else ()))
     needed = [f.name for f in dataclasses.fields(BuildConfig) if f.default is dataclasses.MISSING]
     if missing := [_NEEDED.get(name, f"--{name}") for name in needed if name not in values]:
-        raise UsageError(f"must be given: {', '.join(missing)}; {parser.prog} --help says more")
+        raise UsageError(parser.must_be_given(", ".join(missing)))
     return BuildConfig.from_values(values), beam_args
 
 
