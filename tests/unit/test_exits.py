@@ -22,31 +22,22 @@ def run(code: str) -> subprocess.CompletedProcess:
     )
 
 
-def test_it_ends_tidied_up_and_with_all_that_was_said():
-    done = run(
-        "import atexit, sys; from schemas.exits import leave\n"
-        "atexit.register(print, 'tidied', end='')\n"
-        "print('said', end=' ')\n"
-        "leave(3)"
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (3, "said tidied", "")
-
-
-def test_what_is_to_be_done_last_and_never_ends_is_not_waited_for():
-    done = run(
-        "import atexit, schemas.exits as exits\n"
-        "exits._SECONDS = 0.1\n"
-        "atexit.register(threading.Event().wait)\n"
-        "exits.leave(3)"
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (3, "", "")
-
-
-def test_an_output_that_is_closed_changes_nothing():
-    done = run(
-        "import sys; from schemas.exits import leave\nprint('said'); sys.stdout.close(); leave(2)"
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (2, "said\n", "")
+@pytest.mark.parametrize(
+    ("code", "exit_code", "said"),
+    [
+        (
+            "import atexit; atexit.register(print, 'tidied', end=''); print('said', end=' ')",
+            3,
+            "said tidied",
+        ),
+        ("import atexit; exits._SECONDS = 0.1; atexit.register(threading.Event().wait)", 3, ""),
+        ("import sys; print('said'); sys.stdout.close()", 2, "said\n"),
+    ],
+    ids=["tidied up, all said", "what is done last never ends", "the output is closed"],
+)
+def test_it_ends(code, exit_code, said):
+    done = run(f"import schemas.exits as exits; {code}; exits.leave({exit_code})")
+    assert (done.returncode, done.stdout, done.stderr) == (exit_code, said, "")
 
 
 @pytest.mark.parametrize(
