@@ -272,7 +272,7 @@ def _hard_wrapped(config: BuildConfig, files: Sequence[InputFile]) -> Iterator[s
                 yield (
                     f"{file.path} looks like paragraphs with a line break wherever a line was full, "
                     f"which is taken for the end of a sentence in {file.format}; --format gutenberg "
-                    "joins such lines, and takes a file for a document"
+                    "joins such lines, and takes a file for a document: give several, or --objective mlm"
                 )
                 return
 
