@@ -99,7 +99,13 @@ def test_lines_that_are_parts_of_wrapped_paragraphs_are_said(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "line", ["这是一个很好的句子他说好的", "This is one.", "Each has four words and more."]
+    "line",
+    [
+        "这是一个很好的句子他说好的",
+        "This is one.",
+        "Each has four words and more.",
+        "यह एक अच्छा वाक्य है।",
+    ],
 )
 def test_lines_of_one_length_are_not_yet_wrapped_ones(tmp_path, line):
     path = tmp_path / "lines.txt"

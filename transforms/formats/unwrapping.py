@@ -33,7 +33,7 @@ _MAY_BREAK_EARLY = 8
 #: Blocks of fewer lines do not tell of a file, nor lines of fewer words: some writing has no spaces.
 _TELLING_LINES, _TELLING_WORDS = 4, 4
 #: How a sentence ends.
-_SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*$")
+_SENTENCE_END = re.compile(r"[.!?…।॥۔؟።։。！？\u037e][\"'”’»›)\]」』]*$")
 #: Letters that are written without spaces between words: kana, Chinese characters, full-width marks.
 _NO_SPACES = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
 #: Behind these the next line follows without a space: half of "well-known", a dash, which has none.
