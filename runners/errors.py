@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from schemas import errors
 
-__all__ = ["translated", "worker_error"]
+__all__ = ["is_of_a_step", "translated", "worker_error"]
 
 _STEP = re.compile(r" \[while running '(?P<step>[^']*)'\]$")
 
@@ -52,6 +52,11 @@ _BECAUSE = "\n\nThe above exception was the direct cause of the following except
 _AFTERWARDS = "RuntimeError: Bundle processing associated with "
 _STATE = re.compile(r"^Pipeline \S+ failed in state \w+: ")
 _TRACEBACK = "Traceback (most recent call last)"
+
+
+def is_of_a_step(error: Exception) -> bool:
+    """Whether it is what a step raised, in this process or a worker, and no fault of the runner's."""
+    return "[while running '" in str(error)
 
 
 def worker_error(text: str) -> str | None:

@@ -10,7 +10,8 @@ import contextlib
 import dataclasses
 import re
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 
 import apache_beam as beam
 import grpc  # type: ignore[import-untyped]
@@ -18,7 +19,7 @@ from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
-from runners.errors import translated
+from runners.errors import is_of_a_step, translated
 from runners.interrupts import Interrupts
 from runners.progress import BUILDING, ProgressDisplay, SharedCounters, Wording
 from runners.proxies import no_proxy_for_localhost
@@ -32,6 +33,7 @@ __all__ = ["LocalRun", "run_locally"]
 _WAITING_THREAD = "run_worker"
 _PROCESS_ENDED = r"Worker subprocess exited with return code (-?\d+)"
 
+#: For what follows a worker's death: the end of Beam's threads, and word of it.
 _WAIT_SECONDS = 5.0
 
 
@@ -106,7 +108,7 @@ def run_locally(
         )
         pipeline = beam.Pipeline(runner=runner, options=options)
         construct(pipeline)
-        with translated(go_on=run.go_on):
+        with translated(go_on=run.go_on), watch.asked_first():
             pipeline.run().wait_until_finish()
 
 
@@ -157,6 +159,24 @@ class _DeathWatch:
                 else "--debug shows why"
             )
             self._interrupts.stop(BuildError(f"a worker process {how}; {remedy}"))
+
+    @contextlib.contextmanager
+    def asked_first(self) -> Iterator[None]:
+        """A context in which an error waits for word of a dead worker, which may be behind it.
+
+        Beam is as often the first to notice: "Channel closed prematurely", or one of gRPC's own.
+        """
+        try:
+            yield
+        except Exception as error:
+            deadline = time.monotonic() + _WAIT_SECONDS
+            while self._may_be_a_death(error) and time.monotonic() < deadline:
+                time.sleep(0.05)  # until the other thread's interrupt
+            raise
+
+    def _may_be_a_death(self, error: Exception) -> bool:
+        told = self._interrupts.cause is not None
+        return self._workers is not None and not told and not is_of_a_step(error)
 
     def __enter__(self) -> _DeathWatch:
         threading.excepthook = self._on_thread_failure

@@ -109,6 +109,27 @@ def test_a_build_that_is_stopped_tidies_up(
     assert error_line(done).startswith(says)
 
 
+def test_how_a_worker_died_is_said_if_beam_was_the_first_to_notice(commands, corpus, tmp_path):
+    # Of a busy machine: the thread that looks after the workers comes to it every 3 seconds.
+    before = """
+import time
+from runners import local
+check, last = local._DeathWatch.check, [0.0]
+def seldom(self):
+    if time.monotonic() - last[0] > 3.0:
+        last[0] = time.monotonic()
+        check(self)
+local._DeathWatch.check = seldom
+"""
+    flags = ["--num_workers=2", "--dupe_factor=30", *FLAGS]
+    command = commands.build(corpus, tmp_path / "out", *flags, before=before)
+    command.until(lambda: is_writing(tmp_path / "out"))
+    os.kill(command.workers()[-1], signal.SIGKILL)
+    done = command.wait(PROMPTLY)
+    assert done.code == 1
+    assert error_line(done).startswith("a worker process was killed by SIGKILL; ")
+
+
 def test_a_build_that_is_killed_leaves_whole_shards(commands, corpus, tmp_path):
     # With workers: see test_resume.
     kill = to_the_driver(signal.SIGKILL)
