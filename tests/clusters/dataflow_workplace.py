@@ -22,6 +22,8 @@ import grpc  # type: ignore[import-untyped]
 from apache_beam.portability.api import beam_job_api_pb2_grpc
 from google.cloud import storage  # type: ignore[attr-defined]
 
+from tests.kernels import lend_kernels
+
 _SECONDS = 600.0
 #: Of environments of other versions of the sources, which nobody will ask for again.
 _OLD = 24 * 3600.0
@@ -74,8 +76,7 @@ class Workplace:
     def python(self, packages: list[Path]) -> Path:
         """The Python of an environment with these packages, as Beam's boot program installs them.
 
-        That of a wheel is kept from run to run, since its name says what is in it: compiling the kernels
-        for a new one takes longer than the rest.
+        That of a wheel is kept from run to run, since its name says what is in it.
         """
         name = "-".join(["venv", *(package.name for package in packages)])
         kept = bool(packages) and all(package.suffix == ".whl" for package in packages)
@@ -102,6 +103,9 @@ class Workplace:
                 )
                 if done.returncode:
                     raise RuntimeError(f"pip install {package.name}: {done.stderr}")
+            package = inside / "transforms"
+            if package.is_dir():
+                lend_kernels(package, package / "__pycache__")
             (root / "complete").touch()
         return python
 

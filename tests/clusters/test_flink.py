@@ -1,4 +1,4 @@
-"""Builds on Flink, embedded and on clusters: the bytes are those of the local runner."""
+"""Builds on Flink clusters: the bytes are those of the local runner. Embedded: test_portable_runners."""
 
 from __future__ import annotations
 
@@ -38,12 +38,6 @@ def corpus(tmp_path_factory):
 
 def test_three_languages_are_among_them(shared, corpus):
     assert len(corpus[0]) == 4
-
-
-def test_embedded_flink_writes_the_same_shards(on_flink, sample, tmp_path):
-    done = on_flink(tmp_path / "out").wait(PATIENCE)
-    assert done.code == 0, done
-    assert_same(tmp_path / "out", sample)
 
 
 def test_two_task_managers_write_the_same_shards_and_keep_no_worker(

@@ -54,7 +54,7 @@ def stop(commands, corpus: Path, output: Path, *, when, how, workers: int, flags
         assert len(command.workers()) == (0 if flags else workers)
     how(command)
     done = command.wait(PROMPTLY)
-    wait_until_gone(command.pid, seconds=PROMPTLY if done.code < 0 else 1.0)
+    wait_until_gone(command.pid, seconds=PROMPTLY if done.code < 0 else 5.0)
     assert "manifest.json" not in files_of(output)
     shards = shards_of(output)  # whole, all of them
     assert min(shards.values(), default=1) > 0

@@ -187,9 +187,23 @@ def slow_whole(commands, slow, tmp_path_factory):
     return output
 
 
+#: Each worker writes two shards, and takes for ever for the next.
+STAYS = """
+import time
+import transforms.shards as shards
+before, written = shards.write_block, []
+def write_block(*arguments, **keywords):
+    written.append(True)
+    if len(written) > 2:
+        time.sleep(1000)
+    return before(*arguments, **keywords)
+shards.write_block = write_block
+"""
+
+
 def test_a_build_that_was_killed_ends_with_the_same_bytes(commands, slow, slow_whole, tmp_path):
     output = tmp_path / "out"
-    command = commands.build(slow, output, "--num_workers=2", *FLAGS)
+    command = commands.build(slow, output, "--num_workers=2", *FLAGS, before=STAYS)
     command.until(lambda: is_writing(output))
     assert len(command.workers()) == 2
     os.kill(command.pid, signal.SIGKILL)

@@ -17,7 +17,7 @@ from apache_beam.runners.portability import prism_runner
 from pipeline.prepare import SMALL_INPUT_BYTES, choose_workers
 from schemas.errors import ConfigError
 from tests.builds import DATA, ROOT, VOCAB, build_here, digests
-from tests.end_to_end.commands import session_members
+from tests.end_to_end.commands import PROMPTLY, session_members
 from tests.end_to_end.slow_corpus import FLAGS, is_writing, make_slow_corpus
 
 CORPUS = DATA / "sentences.txt"
@@ -107,7 +107,7 @@ def test_a_proxy_is_not_asked_for_our_own_workers(commands, tmp_path, expected):
     environment = {"http_proxy": proxy, "https_proxy": proxy, "no_proxy": "example.org"}
     done = commands.build(
         CORPUS, tmp_path / "out", *SMALL, "--num_workers=2", environment=environment
-    ).wait(30)
+    ).wait(50)
     assert (done.code, done.stderr) == (0, "")
     assert digests(tmp_path / "out") == expected
 
@@ -179,12 +179,12 @@ def test_no_folder_of_workers_is_left_however_long_its_path(commands, tmp_path):
 
 def test_a_worker_that_cannot_start_is_no_riddle(commands, tmp_path):
     before = "import runners.workers as workers; workers._serve = lambda listener: 1 / 0"
-    done = commands.build(CORPUS, tmp_path / "out", "--num_workers=2", before=before).wait(20)
+    done = commands.build(CORPUS, tmp_path / "out", "--num_workers=2", before=before).wait(PROMPTLY)
     assert done.code == 1
     said = "a worker process ended with exit code 1; --debug shows why"
     assert done.stderr == f"bert-data: error: {said}\n"
     flags = ["--num_workers=2", "--debug"]
-    done = commands.build(CORPUS, tmp_path / "out", *flags, before=before).wait(20)
+    done = commands.build(CORPUS, tmp_path / "out", *flags, before=before).wait(PROMPTLY)
     assert "ZeroDivisionError: division by zero" in done.stderr
     assert done.stderr.splitlines()[-1] == f"bert-data: error: {said}"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import time
+import threading
 
 import pytest
 from rich.console import Console
@@ -17,9 +17,17 @@ ALONE = Wording(read="", write="Check rows", done="checked", items="shards", row
 def shown(wording: Wording, *, quiet: bool = False, **amounts: int) -> None:
     counters = SharedCounters(1)
     counters.listener(0)(**amounts)
-    display = ProgressDisplay(counters, raw_bytes=100, blocks=4, quiet=quiet, wording=wording)
-    with display:
-        time.sleep(0.5)
+    looks, looked_twice = [], threading.Event()
+
+    def look() -> None:
+        looks.append(True)
+        if len(looks) > 1:  # and so has shown something once
+            looked_twice.set()
+
+    with ProgressDisplay(
+        counters, raw_bytes=100, blocks=4, quiet=quiet, wording=wording, check=look
+    ):
+        assert looked_twice.wait(60)
 
 
 @pytest.mark.parametrize(
