@@ -43,10 +43,12 @@ demo-train: $(VENV)/.stamp-train
 	  --batch_size 16 --optimizer adamw --learning_rate 1e-3 --warmup_steps 200 --dropout 0 \
 	  --log_every 200
 
-# Kernels are compiled while types are checked: else every process of pytest does it for itself.
+# Kernels are compiled while types are checked, and modules to bytecode: else every process of pytest does
+# it for itself.
 test: $(STAMP)
 	@$(BIN)/python -m runners.images.warm & warm=$$!; \
-	  $(MAKE) lint || { kill $$warm; exit 1; }; wait $$warm
+	  $(MAKE) lint || { kill $$warm; exit 1; }; \
+	  $(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1; wait $$warm
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 setup: $(STAMP)

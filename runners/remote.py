@@ -173,7 +173,7 @@ def _gone(server: JobServer | None, interrupts: Interrupts) -> Iterator[None]:
 
 def _how(server: JobServer | None, error: Exception) -> str:
     """As a predicate."""
-    last = time.monotonic() + 1.0  # its connection ends before it does
+    last = time.monotonic() + 5.0  # its connection ends before it does
     while server is not None and time.monotonic() < last:
         if how := server.find_dead():
             return how

@@ -73,7 +73,7 @@ def in_three_languages(shared, tmp_path_factory):
     names = ["handbook.de-DE.jsonl", "handbook.ru-RU.jsonl", ENCYCLOPEDIA]
     corpus = [shared / "data" / "corpora" / name for name in names]
     output = tmp_path_factory.mktemp("languages") / "data"
-    build_here(*corpus, output=output, num_shards=4, dupe_factor=2)
+    build_here(*corpus, output=output, num_shards=4, dupe_factor=1)
     return corpus, digests(output)
 
 
@@ -89,7 +89,7 @@ def test_text_in_three_languages_has_the_same_shards(
         "--output",
         tmp_path / "out",
         "--num_shards=4",
-        "--dupe_factor=2",
+        "--dupe_factor=1",
     ]
     done = commands.start("build", *corpus, *flags, *where).wait(800)
     assert done.code == 0, done.stderr
