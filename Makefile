@@ -43,8 +43,7 @@ demo-train: $(VENV)/.stamp-train
 	  --batch_size 16 --optimizer adamw --learning_rate 1e-3 --warmup_steps 200 --dropout 0 \
 	  --log_every 200
 
-# Kernels are compiled while types are checked, and modules to bytecode: else every process of pytest does
-# it for itself.
+# Kernels are compiled meanwhile, and modules to bytecode: else every process of pytest does it for itself.
 test: $(STAMP)
 	@$(BIN)/python -m runners.images.warm & warm=$$!; \
 	  $(MAKE) lint || { kill $$warm; exit 1; }; \

@@ -55,7 +55,7 @@ _TRACEBACK = "Traceback (most recent call last)"
 
 
 def is_of_a_step(error: Exception) -> bool:
-    """Whether it is what a step raised, in this process or a worker, and no fault of the runner's."""
+    """Whether a step's name is in it: it was raised there, in this process or a worker."""
     return "[while running '" in str(error)
 
 

@@ -134,7 +134,9 @@ def _start_workers(
 
 
 class _DeathWatch:
-    """A context that ends the run when a worker process dies; Beam would wait for it without end.
+    """A context that ends the run when a worker process dies, and says so.
+
+    Beam would wait for it without end, or say no more than that a channel was closed.
 
     While it is open, nothing is said of threads of Beam's that fail because of it.
     """
@@ -147,7 +149,7 @@ class _DeathWatch:
         self._excepthook = threading.excepthook
 
     def check(self) -> None:
-        """Called in another thread, again and again."""
+        """Looks whether one has died; called in another thread, again and again."""
         self._interrupts.insist()
         if self._workers is None or self._interrupts.cause is not None:
             return
@@ -162,21 +164,19 @@ class _DeathWatch:
 
     @contextlib.contextmanager
     def asked_first(self) -> Iterator[None]:
-        """A context in which an error waits for word of a dead worker, which may be behind it.
-
-        Beam is as often the first to notice: "Channel closed prematurely", or one of gRPC's own.
-        """
+        """A context in which an error of Beam's own is none yet: a worker's death may be behind it."""
         try:
             yield
         except Exception as error:
-            deadline = time.monotonic() + _WAIT_SECONDS
-            while self._may_be_a_death(error) and time.monotonic() < deadline:
-                time.sleep(0.05)  # until the other thread's interrupt
+            if self._workers is not None and not is_of_a_step(error):
+                last = time.monotonic() + _WAIT_SECONDS
+                while not self._workers.are_gone() and time.monotonic() < last:
+                    self.check()
+                    if self._interrupts.cause is not None:
+                        break
+                    time.sleep(0.05)
+                time.sleep(0.2)  # the other thread's interrupt may be on its way
             raise
-
-    def _may_be_a_death(self, error: Exception) -> bool:
-        told = self._interrupts.cause is not None
-        return self._workers is not None and not told and not is_of_a_step(error)
 
     def __enter__(self) -> _DeathWatch:
         threading.excepthook = self._on_thread_failure

@@ -36,6 +36,8 @@ _INTERVAL = 2.0
 
 #: Until a job is given up that is told to end: a cluster has half a minute.
 _CANCEL_SECONDS = 40.0
+#: The connection to a job server that is killed ends before its process does.
+_GONE_SECONDS = 5.0
 
 #: What Beam's client raises when its job server does not answer.
 _UNREACHABLE = (grpc.RpcError, grpc.FutureTimeoutError)
@@ -173,7 +175,7 @@ def _gone(server: JobServer | None, interrupts: Interrupts) -> Iterator[None]:
 
 def _how(server: JobServer | None, error: Exception) -> str:
     """As a predicate."""
-    last = time.monotonic() + 5.0  # its connection ends before it does
+    last = time.monotonic() + _GONE_SECONDS
     while server is not None and time.monotonic() < last:
         if how := server.find_dead():
             return how

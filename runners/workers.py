@@ -62,6 +62,10 @@ class Workers(abc.ABC):
         """How a worker died, if one did and it is known."""
         return None
 
+    def are_gone(self) -> bool:
+        """Whether all have ended, and it is known how."""
+        return False
+
     @abc.abstractmethod
     def kill(self) -> None:
         """Ends the processes that are still there, at once."""
@@ -139,15 +143,20 @@ class ForkedWorkers(Workers):
 
     def find_dead(self) -> str | None:
         """See ``Workers``."""
+        codes = []
         for pid in list(self._pids):
             with contextlib.suppress(ChildProcessError):
                 done, status = os.waitpid(pid, os.WNOHANG)
                 if done:
                     self._pids.remove(pid)
-                    code = os.waitstatus_to_exitcode(status)
-                    if code:
-                        return death(code)
-        return None
+                    codes.append(os.waitstatus_to_exitcode(status))
+        # Signals, which are negative, first: others may have ended because of that one.
+        failed = sorted(code for code in codes if code)
+        return death(failed[0]) if failed else None
+
+    def are_gone(self) -> bool:
+        """See ``Workers``."""
+        return not self._pids
 
     def kill(self) -> None:
         """See ``Workers``."""

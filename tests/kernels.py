@@ -1,7 +1,7 @@
 """Kernels that this checkout has compiled, lent to a copy of the package elsewhere.
 
-To compile all of them takes a minute and a half of a core. They are the same wherever the same sources
-are, but numba looks for them by the path.
+To compile all of them takes a minute of a core or more. They are the same wherever the same sources are,
+but numba looks for them by the path; where it goes by a file's time as well, they are compiled anew.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import transforms
 __all__ = ["lend_kernels"]
 
 
-def lend_kernels(package: Path, cache: Path, *, but: str = "-") -> None:
+def lend_kernels(package: Path, cache: Path, *, but: str | None = None) -> None:
     """Copies what there is, which may be nothing; what is missing is compiled there.
 
     Args:
@@ -31,6 +31,6 @@ def lend_kernels(package: Path, cache: Path, *, but: str = "-") -> None:
     # An index before what it names, which another process may be adding to just now.
     for suffix in ("nbi", "nbc"):
         for path in (kept / folder_of(transforms.__file__)).glob(f"*.{suffix}"):
-            if not path.name.startswith(but):
+            if but is None or not path.name.startswith(f"{but}-"):
                 there.mkdir(parents=True, exist_ok=True)
                 shutil.copy(path, there)

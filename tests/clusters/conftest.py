@@ -59,13 +59,12 @@ def sample(tmp_path_factory):
 
 @pytest.fixture
 def on_flink(runners, commands):
-    """Starts a build with Flink: ``on_flink(output, *flags, cluster=...)``."""
+    """Starts a build on a cluster: ``on_flink(output, *flags, cluster=...)``."""
     jar = runners / "flink-job-server.jar"
 
-    def begin(output: Path, *flags: object, cluster: Cluster | None = None, corpus=None) -> Command:
+    def begin(output: Path, *flags: object, cluster: Cluster, corpus=None) -> Command:
         where = ["--runner=flink", f"--flink_job_server_jar={jar}"]
-        if cluster is not None:
-            where += [f"--flink_master={cluster.rest}", "--shared_files"]
+        where += [f"--flink_master={cluster.rest}", "--shared_files"]
         inputs = corpus or [DATA / "documents.jsonl"]
         fixed = ["--vocab_file", VOCAB, "--output", output, "--num_shards=8"]
         return commands.start("build", *inputs, *fixed, *where, *flags)

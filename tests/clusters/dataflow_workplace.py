@@ -103,9 +103,9 @@ class Workplace:
                 )
                 if done.returncode:
                     raise RuntimeError(f"pip install {package.name}: {done.stderr}")
-            package = inside / "transforms"
-            if package.is_dir():
-                lend_kernels(package, package / "__pycache__")
+            transforms = inside / "transforms"
+            if transforms.is_dir():
+                lend_kernels(transforms, transforms / "__pycache__")
             (root / "complete").touch()
         return python
 

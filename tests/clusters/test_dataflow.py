@@ -28,7 +28,7 @@ from tests.stores import running_store
 
 pytestmark = [
     pytest.mark.runners,
-    pytest.mark.timeout(1500),  # the kernels are compiled for the staged package
+    pytest.mark.timeout(1500),  # the kernels are compiled, unless there are some to be lent
 ]
 
 PROJECT = ["--project=my-project", "--region=europe-west4", "--no_auth"]

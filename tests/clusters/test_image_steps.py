@@ -40,7 +40,7 @@ def image(tmp_path_factory) -> Path:
     variables = {**os.environ, "PATH": f"{environment / 'bin'}:{os.environ['PATH']}"}
     variables.pop("PYTHONPATH", None)
     source.mkdir()
-    here = source
+    here, said = source, ""
     for step, rest in instructions(WORKER):
         if step == "COPY" and not rest.startswith("--from"):
             *names, target = rest.split()
@@ -51,7 +51,7 @@ def image(tmp_path_factory) -> Path:
                 else:
                     shutil.copy(ROOT / name, source)
         elif step == "ENV" and rest.startswith("NUMBA_CACHE_DIR="):
-            variables["NUMBA_CACHE_DIR"] = str(root / "kernels")
+            variables |= {"NUMBA_CACHE_DIR": str(root / "kernels"), "NUMBA_DEBUG_CACHE": "1"}
             lend_kernels(inside / "transforms", root / "kernels", but=COMPILED_THERE)
             here = root  # the next WORKDIR
         elif step == "RUN":
@@ -61,6 +61,12 @@ def image(tmp_path_factory) -> Path:
                 ["sh", "-c", rest], cwd=here, env=variables, capture_output=True, text=True
             )
             assert done.returncode == 0, done.stdout + done.stderr
+            said += done.stdout
+    # What the step neither made nor took is not the image's.
+    has = {*re.findall(r"data (?:saved to|loaded from) '(.+\.nbc)'", said)}
+    for path in (root / "kernels").rglob("*.nbc"):
+        if str(path) not in has:
+            path.unlink()
     return root
 
 

@@ -24,7 +24,7 @@ from tests.builds import ROOT, VOCAB
 #: However loaded the machine is.
 PATIENCE = 300.0
 #: A build that was told to stop has this long, on a machine that does more than it can.
-PROMPTLY = 60.0
+PROMPTLY = 30.0
 
 
 @dataclasses.dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from runners.interrupts import InterruptedBuildError, interruptible
+from runners.local import _DeathWatch
+from runners.workers import ForkedWorkers
 from schemas.errors import BuildError
 from tests.end_to_end.commands import (
     PROMPTLY,
@@ -107,27 +110,6 @@ def test_a_build_that_is_stopped_tidies_up(
     done = stop(commands, corpus, tmp_path / "out", when=when, how=how, workers=workers)
     assert done.code == code
     assert error_line(done).startswith(says)
-
-
-def test_how_a_worker_died_is_said_if_beam_was_the_first_to_notice(commands, corpus, tmp_path):
-    # Of a busy machine: the thread that looks after the workers comes to it every 3 seconds.
-    before = """
-import time
-from runners import local
-check, last = local._DeathWatch.check, [0.0]
-def seldom(self):
-    if time.monotonic() - last[0] > 3.0:
-        last[0] = time.monotonic()
-        check(self)
-local._DeathWatch.check = seldom
-"""
-    flags = ["--num_workers=2", "--dupe_factor=30", *FLAGS]
-    command = commands.build(corpus, tmp_path / "out", *flags, before=before)
-    command.until(lambda: is_writing(tmp_path / "out"))
-    os.kill(command.workers()[-1], signal.SIGKILL)
-    done = command.wait(PROMPTLY)
-    assert done.code == 1
-    assert error_line(done).startswith("a worker process was killed by SIGKILL; ")
 
 
 def test_a_build_that_is_killed_leaves_whole_shards(commands, corpus, tmp_path):
@@ -298,3 +280,65 @@ def test_in_another_thread_it_does_nothing():
     thread.start()
     thread.join()
     assert seen == [signal.getsignal(signal.SIGTERM)]
+
+
+# A worker's death, by itself.
+
+
+class _Workers:
+    """One was killed, which is known the third time that it is asked for."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def find_dead(self) -> str | None:
+        self.asked += 1
+        return "was killed by SIGKILL" if self.asked == 3 else None
+
+    def are_gone(self) -> bool:
+        return self.asked > 5
+
+
+def fail_with(message: str, workers) -> None:
+    with interruptible() as interrupts:
+        watch = _DeathWatch(workers, interrupts, "use less")
+        with watch.asked_first():
+            raise RuntimeError(message)
+
+
+def test_how_a_worker_died_is_said_if_beam_was_the_first_to_notice():
+    workers = _Workers()
+    with pytest.raises(BuildError, match=r"a worker process was killed by SIGKILL; .* use less"):
+        fail_with("Channel closed prematurely.", workers)
+    assert workers.asked == 3
+
+
+def test_an_error_of_beams_own_is_said_if_no_worker_died():
+    workers = _Workers()
+    workers.asked = 3
+    with pytest.raises(RuntimeError, match="no such coder"):
+        fail_with("no such coder", workers)
+    assert workers.are_gone()
+
+
+@pytest.mark.parametrize(
+    ("message", "workers"),
+    [("[while running 'WriteExamples']", _Workers()), ("no such coder", None)],
+    ids=["of a step", "no workers"],
+)
+def test_no_worker_is_asked_for_what_it_did_not_do(message, workers):
+    with pytest.raises(RuntimeError):
+        fail_with(message, workers)
+    assert workers is None or not workers.asked
+
+
+def test_of_several_deaths_a_signal_is_the_reason():
+    workers = ForkedWorkers.__new__(ForkedWorkers)
+    processes = [subprocess.Popen(["sh", "-c", end]) for end in ("exit 3", "kill -9 $$", "exit 0")]
+    for process in processes:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    workers._pids = [process.pid for process in processes]
+    assert workers.find_dead() == "was killed by SIGKILL"
+    assert workers.are_gone()
+    for process in processes:
+        process.wait()

@@ -195,7 +195,7 @@ before, written = shards.write_block, []
 def write_block(*arguments, **keywords):
     written.append(True)
     if len(written) > 2:
-        time.sleep(1000)
+        time.sleep(100)
     return before(*arguments, **keywords)
 shards.write_block = write_block
 """

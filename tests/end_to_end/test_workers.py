@@ -17,7 +17,7 @@ from apache_beam.runners.portability import prism_runner
 from pipeline.prepare import SMALL_INPUT_BYTES, choose_workers
 from schemas.errors import ConfigError
 from tests.builds import DATA, ROOT, VOCAB, build_here, digests
-from tests.end_to_end.commands import PROMPTLY, session_members
+from tests.end_to_end.commands import session_members
 from tests.end_to_end.slow_corpus import FLAGS, is_writing, make_slow_corpus
 
 CORPUS = DATA / "sentences.txt"
@@ -179,12 +179,12 @@ def test_no_folder_of_workers_is_left_however_long_its_path(commands, tmp_path):
 
 def test_a_worker_that_cannot_start_is_no_riddle(commands, tmp_path):
     before = "import runners.workers as workers; workers._serve = lambda listener: 1 / 0"
-    done = commands.build(CORPUS, tmp_path / "out", "--num_workers=2", before=before).wait(PROMPTLY)
+    done = commands.build(CORPUS, tmp_path / "out", "--num_workers=2", before=before).wait()
     assert done.code == 1
     said = "a worker process ended with exit code 1; --debug shows why"
     assert done.stderr == f"bert-data: error: {said}\n"
     flags = ["--num_workers=2", "--debug"]
-    done = commands.build(CORPUS, tmp_path / "out", *flags, before=before).wait(PROMPTLY)
+    done = commands.build(CORPUS, tmp_path / "out", *flags, before=before).wait()
     assert "ZeroDivisionError: division by zero" in done.stderr
     assert done.stderr.splitlines()[-1] == f"bert-data: error: {said}"
 

@@ -36,7 +36,7 @@ def shown(wording: Wording, *, quiet: bool = False, **amounts: int) -> None:
         (progress.BUILDING, {"raw_bytes": 50, "documents": 3}, "read 50%, 3 documents"),
         (progress.BUILDING, {"blocks": 1, "examples": 7}, "written 1 of 4 blocks, 7 examples\n"),
         (ALONE, {}, "checked 0 of 4 shards, 0 rows\n"),
-        (ALONE, {"blocks": 2, "examples": 9}, "checked 2 of 4 shards, 9 rows, about 0 s left\n"),
+        (ALONE, {"blocks": 4, "examples": 9}, "checked 4 of 4 shards, 9 rows, about 0 s left\n"),
     ],
 )
 def test_lines_where_there_is_no_terminal(monkeypatch, capsys, wording, amounts, words):
