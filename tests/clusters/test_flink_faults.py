@@ -86,23 +86,22 @@ def test_a_task_manager_that_is_killed_is_replaced(on_flink, start, odd_worker, 
 
 
 def test_after_the_whole_cluster_is_killed_another_completes_the_build(
-    on_flink, start, odd_worker, sample, tmp_path
+    on_flink, start, cluster, odd_worker, sample, tmp_path
 ):
     output = tmp_path / "out"
-    with start(task_managers=2) as cluster:
-        command = on_flink(output, odd_worker(SLOW), cluster=cluster)
+    with start(task_managers=2) as doomed:
+        command = on_flink(output, odd_worker(SLOW), cluster=doomed)
         wait_until(lambda: len(noted_shards(output)) >= 2, command)
-        cluster.kill()
+        doomed.kill()
         done = command.wait(PATIENCE)
     assert done.code == 1, done
-    assert cluster.rest in the_error(done)
+    assert doomed.rest in the_error(done)
     assert "--resume" in the_error(done)
     written = {path: path.stat().st_mtime_ns for path in noted_shards(output)}
     assert 2 <= len(written) < 8
     assert MANIFEST_FILE not in files_of(output)
-    with start(task_managers=1) as cluster:
-        done = on_flink(output, "--resume", cluster=cluster).wait(PATIENCE)
-        assert done.code == 0, (done, cluster.logs())
+    done = on_flink(output, "--resume", cluster=cluster).wait(PATIENCE)
+    assert done.code == 0, done
     assert_same(output, sample)
     assert {path: path.stat().st_mtime_ns for path in written} == written
 
