@@ -167,7 +167,7 @@ class _DeathWatch:
         """A context in which an error of Beam's own is none yet: a worker's death may be behind it."""
         try:
             yield
-        except Exception as error:
+        except Exception as error:  # whatever Beam makes of it
             if self._workers is not None and not is_of_a_step(error):
                 last = time.monotonic() + _WAIT_SECONDS
                 while not self._workers.are_gone() and time.monotonic() < last:
