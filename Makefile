@@ -6,6 +6,7 @@
 # make demo-train   install torch, and train a tiny BERT on the sample
 #
 # Override: make test VENV=/path/to/venv PYTHON=python3.12 PYTEST_ARGS="-k sentences"
+#           make setup PIP="uv pip install --python .venv/bin/python"   as CI does, in a sixth of the time
 
 PYTHON ?= python3
 VENV ?= .venv
